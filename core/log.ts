@@ -1,0 +1,21 @@
+import { pino, type Logger } from 'pino'
+import { redact } from './redaction.js'
+
+export type Log = Logger
+
+export interface LogOptions {
+  level: string
+  /** Default: stderr. */
+  write?: (line: string) => void
+}
+
+/** The structured log: one JSON document a line, on stderr, with every known secret value redacted. */
+export const createLog = ({ level, write = (line) => process.stderr.write(line) }: LogOptions): Log =>
+  pino(
+    { level, base: null, timestamp: pino.stdTimeFunctions.isoTime },
+    {
+      write: (line: string) => {
+        write(redact(line))
+      },
+    },
+  )

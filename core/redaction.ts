@@ -1,0 +1,46 @@
+/**
+ * The one redaction point: log, audit, error details, plugin logs, diagnostics and backups all pass through it.
+ * Plugins register the secret values that they hold in memory; what is registered never leaves in clear.
+ */
+export const MASK = '********'
+
+/** Values shorter than this are not redacted from running text: they would blank out ordinary words. */
+const MIN_SECRET_LENGTH = 6
+/** Above this many registered values the oldest are forgotten. */
+const MAX_SECRETS = 10_000
+
+const secrets = new Map<string, number>()
+let pattern: RegExp | undefined
+
+/** Redacts `value` wherever it would appear, until the returned undo has been called as often as it was registered. */
+export const registerSecret = (value: string): (() => void) => {
+  if (value.length < MIN_SECRET_LENGTH) return () => undefined
+  secrets.set(value, (secrets.get(value) ?? 0) + 1)
+  if (secrets.size > MAX_SECRETS) secrets.delete(secrets.keys().next().value ?? '')
+  pattern = undefined
+  let done = false
+  return () => {
+    if (done) return
+    done = true
+    const count = secrets.get(value) ?? 0
+    if (count > 1) secrets.set(value, count - 1)
+    else secrets.delete(value)
+    pattern = undefined
+  }
+}
+
+/** The text with every registered secret replaced, also in its JSON-escaped form. */
+export const redact = (text: string): string => {
+  if (secrets.size === 0) return text
+  pattern ??= compile()
+  return text.replace(pattern, MASK)
+}
+
+/** A deep copy of plain data with every registered secret replaced. */
+export const redactData = <T>(data: T): T => JSON.parse(redact(JSON.stringify(data))) as T
+
+const compile = (): RegExp => {
+  const forms = [...secrets.keys()].flatMap((value) => [value, JSON.stringify(value).slice(1, -1)])
+  const longestFirst = [...new Set(forms)].sort((a, b) => b.length - a.length)
+  return new RegExp(longestFirst.map((value) => value.replace(/[.*+?^${}()|[\]\\]/g, String.raw`\$&`)).join('|'), 'g')
+}

@@ -1,0 +1,78 @@
+import { service } from '../../core/plugin.js'
+import type { HostRequests, PluginNotifications, PluginRequests } from '../../sdk/protocol.js'
+
+/** One running plugin process after its handshake. Calls reject with an `RpcError` (see sdk/rpc). */
+export interface PluginConnection {
+  request<M extends keyof HostRequests>(
+    method: M,
+    params: HostRequests[M]['params'],
+    options?: { timeoutMs?: number; signal?: AbortSignal },
+  ): Promise<HostRequests[M]['result']>
+}
+
+/** A setting of a channel type, from the manifest. */
+export interface PluginSetting {
+  name: string
+  type: 'string' | 'secret'
+  displayName: string
+  required: boolean
+  default?: string
+}
+
+/** A channel type that a plugin adds. Known from the manifest, also while the plugin does not run. */
+export interface PluginChannelType {
+  type: string
+  displayName: string
+  pluginId: string
+  recipientMetadataKey: string
+  settings: PluginSetting[]
+  /** Whether its process is up and serving. */
+  ready: boolean
+}
+
+/** A document extractor that a plugin adds. */
+export interface PluginExtractor {
+  pluginId: string
+  version: string
+  /** Lower case, with the dot. */
+  extensions: string[]
+  ready: boolean
+}
+
+/**
+ * Runs whenever a process of the plugin has finished its handshake and before calls go to it. `old` is the process
+ * that it replaces, still running, when this is a reload; rejecting keeps the old one.
+ */
+export type Handover = (pluginId: string, next: PluginConnection, old: PluginConnection | undefined) => Promise<void>
+
+/** The host of external plugins, as other areas see it. */
+export interface PluginHost {
+  channelTypes(): PluginChannelType[]
+  extractors(): PluginExtractor[]
+  /** Calls the plugin's current process. Rejects at once with a retryable `RpcError` when there is none. */
+  request<M extends keyof HostRequests>(
+    pluginId: string,
+    method: M,
+    params: HostRequests[M]['params'],
+    options?: { timeoutMs?: number; signal?: AbortSignal },
+  ): Promise<HostRequests[M]['result']>
+  /** Answers a request that plugins make. One handler a method. Returns the undo. */
+  serve<M extends keyof PluginRequests>(
+    method: M,
+    handler: (pluginId: string, params: PluginRequests[M]['params']) => Promise<PluginRequests[M]['result']>,
+  ): () => void
+  onNotification<M extends keyof PluginNotifications>(
+    method: M,
+    handler: (pluginId: string, params: PluginNotifications[M]) => void,
+  ): () => void
+  onHandover(handler: Handover): () => void
+  /** Called after every change of state or of the set of plugins. Returns the undo. */
+  onChange(handler: (pluginId: string) => void): () => void
+  /**
+   * A fresh directory that the plugin's process can read and write, for files that travel with a call: its path
+   * here, the same as the plugin sees it, and the removal.
+   */
+  exchange(pluginId: string): Promise<{ path: string; pathInPlugin: string; remove(): Promise<void> }>
+}
+
+export const pluginHost = service<PluginHost>('pluginHost')

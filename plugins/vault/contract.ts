@@ -1,0 +1,18 @@
+import { service } from '../../core/plugin.js'
+import type { Owner } from '../../core/store/collection.js'
+
+/**
+ * Keeps secret values encrypted at rest. A secret is named by its record and field, `channel/chn_1/botToken`; the
+ * name is bound into the ciphertext, so a value copied onto another record does not open.
+ */
+export interface Vault {
+  put(owner: Owner, name: string, value: string): Promise<void>
+  /** `null` when there is none. Every value handed out is registered for redaction. */
+  get(owner: Owner, name: string): Promise<string | null>
+  /** Removes the secret `name`, or with a trailing slash every secret below it. */
+  remove(owner: Owner, name: string): Promise<void>
+  /** Makes a new key, re-encrypts everything with it, then forgets the old ones. Safe to interrupt and repeat. */
+  rotate(): Promise<{ reencrypted: number }>
+}
+
+export const vault = service<Vault>('vault')
