@@ -1,4 +1,21 @@
+import { readFileSync } from 'node:fs'
+import { resolve as resolvePath } from 'node:path'
+import { isDeepStrictEqual } from 'node:util'
 import { z } from 'zod'
+import {
+  commandLineLayer,
+  ConfigError,
+  environmentLayer,
+  fileLayer,
+  isTree,
+  place,
+  resolve,
+  unknownKeys,
+  type Layer,
+} from './configLayers.js'
+import { conflict } from './errors.js'
+import { writeFileAtomically } from './files.js'
+import { registerSecret } from './redaction.js'
 
 /**
  * A typed configuration key, `Service:Area:Name`. Layers, later over earlier: defaults, `--default KEY=VALUE` of the
@@ -61,7 +78,7 @@ export const setting = {
       options,
     ),
   choice: <T extends string>(key: string, values: readonly [T, ...T[]], options: SettingOptions<T>): Setting<T> =>
-    declare<T>(key, z.enum(values) as unknown as z.ZodType<T>, (text) => text, options),
+    declare<T>(key, z.enum(values), (text) => text, options),
   /** Every key below `key`, as one object. */
   section: <T>(key: string, schema: z.ZodType<T>, options: SettingOptions<T>): Setting<T> =>
     declare(key, schema, (text) => JSON.parse(text) as unknown, options, true),
@@ -73,8 +90,130 @@ export interface SettingValue<T> {
   get(): T
   /** Writes the configuration file, atomically. Rejects with `conflict` naming the variable when the environment pins the key. */
   set(value: T): Promise<void>
+  /** The environment variable that pins the key, described; `undefined` when `set` may change it. */
+  pinnedBy(): string | undefined
   /** Called after each change of a hot setting, with the new value. Returns the undo; a plugin's are undone at its stop. */
   onChange(handler: (value: T) => void): () => void
 }
 
 export type SettingValues<S> = { readonly [K in keyof S]: S[K] extends Setting<infer T> ? SettingValue<T> : never }
+
+export interface ConfigSources {
+  /** The JSON file; need not exist. */
+  file: string
+  /** The lowest layer: `--default KEY=VALUE`. */
+  defaults?: Record<string, string>
+  env?: Record<string, string | undefined>
+}
+
+/** The running configuration: layers over each other, hot keys, one file that is written. */
+export class Config {
+  readonly file: string
+  readonly #commandLine: Layer
+  readonly #environment: Layer
+  #file: Layer
+  readonly #bound = new Map<string, Bound>()
+  #writing: Promise<void> = Promise.resolve()
+
+  /** Throws `ConfigError` when the file is there but cannot be used. */
+  constructor({ file, defaults = {}, env = {} }: ConfigSources) {
+    this.file = resolvePath(file)
+    this.#commandLine = commandLineLayer(defaults)
+    this.#environment = environmentLayer(env)
+    this.#file = fileLayer(readTree(this.file), this.file)
+  }
+
+  /** Binds a setting; throws `ConfigError` when its configured value is not valid. The same key may be bound twice. */
+  bind<T>(setting: Setting<T>): SettingValue<T> {
+    let bound = this.#bound.get(setting.key) as Bound<T> | undefined
+    if (!bound) {
+      bound = { setting, value: resolve(setting, this.#layers()), handlers: new Set() }
+      this.#bound.set(setting.key, bound as unknown as Bound)
+      if (setting.secret && typeof bound.value === 'string') registerSecret(bound.value)
+    }
+    const { handlers } = bound
+    const current = bound
+    return {
+      key: setting.key,
+      get: () => current.value,
+      set: (value) => this.#set(setting, value),
+      pinnedBy: () => this.#pinnedBy(setting),
+      onChange: (handler) => {
+        handlers.add(handler)
+        return () => handlers.delete(handler)
+      },
+    }
+  }
+
+  /** Configured keys that nothing declares, each with where it stands. */
+  unknownKeys(): string[] {
+    return unknownKeys(
+      [...this.#bound.values()].map(({ setting }) => setting),
+      this.#layers(),
+    )
+  }
+
+  /**
+   * Reads the file again. Hot settings take their new values, all or none: with a bad file or a bad value the last
+   * good ones stay, and the thrown `ConfigError` says what is wrong. Returns changed keys that need a restart.
+   */
+  reload(): string[] {
+    const file = fileLayer(readTree(this.file), this.file)
+    const layers = [this.#commandLine, file, this.#environment]
+    const changed = [...this.#bound.values()]
+      .map((bound) => ({ bound, value: resolve(bound.setting, layers) }))
+      .filter(({ bound, value }) => !isDeepStrictEqual(bound.value, value))
+    this.#file = file
+    for (const { bound, value } of changed.filter(({ bound }) => bound.setting.hot)) {
+      bound.value = value
+      for (const handler of [...bound.handlers]) handler(value)
+    }
+    return changed.filter(({ bound }) => !bound.setting.hot).map(({ bound }) => bound.setting.key)
+  }
+
+  #layers(): Layer[] {
+    return [this.#commandLine, this.#file, this.#environment]
+  }
+
+  #pinnedBy(setting: Setting<unknown>): string | undefined {
+    return this.#environment.values.has(setting.key.toLowerCase()) ? this.#environment.describe(setting.key) : undefined
+  }
+
+  async #set<T>(setting: Setting<T>, value: T): Promise<void> {
+    const pin = this.#pinnedBy(setting)
+    if (pin) throw conflict(`${setting.key} is pinned by ${pin}: change it there`, { key: setting.key })
+    const checked = setting.schema.parse(value)
+    const write = this.#writing.then(async () => {
+      const written = Object.entries(readTree(this.file)).filter(([name]) => name.toLowerCase() !== setting.key.toLowerCase())
+      const tree = Object.fromEntries(written)
+      place(tree, setting.key.split(':'), checked)
+      await writeFileAtomically(this.file, `${JSON.stringify(tree, null, 2)}\n`)
+      this.reload()
+    })
+    this.#writing = write.catch(() => undefined)
+    await write
+  }
+}
+
+interface Bound<T = unknown> {
+  setting: Setting<T>
+  value: T
+  handlers: Set<(value: T) => void>
+}
+
+const readTree = (file: string): Record<string, unknown> => {
+  let text: string
+  try {
+    text = readFileSync(file, 'utf8')
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return {}
+    throw new ConfigError(`The configuration file ${file} cannot be read: ${(error as Error).message}`)
+  }
+  try {
+    const tree = JSON.parse(text) as unknown
+    if (isTree(tree)) return tree
+  } catch (error) {
+    throw new ConfigError(`The configuration file ${file} is not valid JSON: ${(error as Error).message}`)
+  }
+  throw new ConfigError(`The configuration file ${file} must hold a JSON object`)
+}

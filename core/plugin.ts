@@ -76,4 +76,4 @@ export const definePlugin = <
   S extends Settings = Record<never, never>,
 >(
   definition: PluginDefinition<T, N, C, S>,
-): Plugin => definition as unknown as Plugin
+): Plugin => definition

@@ -1,0 +1,100 @@
+import { randomUUID } from 'node:crypto'
+import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:http'
+import type { Caller } from './caller.js'
+import type { RouteRequest, UploadedFile } from './route.js'
+
+const ACCEPTED_ID = /^[A-Za-z0-9._-]{1,64}$/
+
+/** The caller's request id when it is well-formed, else a new one. */
+export const requestId = (request: IncomingMessage): string => {
+  const sent = request.headers['x-service-request-id']
+  return typeof sent === 'string' && ACCEPTED_ID.test(sent) ? sent : randomUUID()
+}
+
+/** The peer's address; behind a trusted proxy, the one that the nearest proxy saw. */
+export const addressOf = (request: IncomingMessage, trustProxy: boolean): string => {
+  const forwarded = trustProxy ? request.headers['x-forwarded-for'] : undefined
+  const nearest = (Array.isArray(forwarded) ? forwarded.join(',') : forwarded)?.split(',').at(-1)?.trim()
+  const address = nearest ?? request.socket.remoteAddress ?? ''
+  return address.startsWith('::ffff:') ? address.slice(7) : address
+}
+
+export const bearerOf = (request: IncomingMessage): string | undefined => {
+  const header = request.headers.authorization
+  return header !== undefined && /^bearer /i.test(header) ? header.slice(7).trim() : undefined
+}
+
+/** The parts of a query string; a repeated name keeps its last value. */
+export const parseQuery = (search: string): Record<string, string> => {
+  if (search === '') return {}
+  const query: Record<string, string> = Object.create(null) as Record<string, string>
+  for (const [name, value] of new URLSearchParams(search)) query[name] = value
+  return query
+}
+
+interface Parts {
+  id: string
+  address: string
+  caller: Caller
+  params: unknown
+  query: unknown
+  body: unknown
+  rawBody: Buffer
+  files: UploadedFile[]
+  fields: Record<string, string>
+}
+
+/** What a handler works with. The signal is made when it is asked for: most handlers never do. */
+export class HandlerRequest implements RouteRequest {
+  readonly id: string
+  readonly address: string
+  readonly caller: Caller
+  readonly params: unknown
+  readonly query: unknown
+  readonly body: unknown
+  readonly rawBody: Buffer
+  readonly files: UploadedFile[]
+  readonly fields: Record<string, string>
+  readonly #request: IncomingMessage
+  readonly #response: ServerResponse
+  readonly #stopping: AbortSignal
+  #signal: AbortSignal | undefined
+
+  constructor(request: IncomingMessage, response: ServerResponse, stopping: AbortSignal, parts: Parts) {
+    this.#request = request
+    this.#response = response
+    this.#stopping = stopping
+    this.id = parts.id
+    this.address = parts.address
+    this.caller = parts.caller
+    this.params = parts.params
+    this.query = parts.query
+    this.body = parts.body
+    this.rawBody = parts.rawBody
+    this.files = parts.files
+    this.fields = parts.fields
+  }
+
+  get method(): string {
+    return this.#request.method ?? 'GET'
+  }
+
+  get url(): string {
+    return this.#request.url ?? '/'
+  }
+
+  get headers(): IncomingHttpHeaders {
+    return this.#request.headers
+  }
+
+  get signal(): AbortSignal {
+    if (!this.#signal) {
+      const gone = new AbortController()
+      this.#response.once('close', () => {
+        gone.abort()
+      })
+      this.#signal = AbortSignal.any([gone.signal, this.#stopping])
+    }
+    return this.#signal
+  }
+}

@@ -1,0 +1,238 @@
+import { createServer, type RequestListener, type Server } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { join } from 'node:path'
+import Koa, { type Context } from 'koa'
+import type { Config, SettingValues } from '../config.js'
+import { notFound } from '../errors.js'
+import type { Log } from '../log.js'
+import type { coreSettings } from '../settings.js'
+import { credentialKind, Gatekeeper, isBadCredential } from './access.js'
+import { answer } from './answer.js'
+import { readBody, readJson } from './body.js'
+import { anonymous, type Caller } from './caller.js'
+import { describeFailure } from './failure.js'
+import { securityHeaders } from './headers.js'
+import { limitKeyOf, RateLimits } from './limits.js'
+import type { Credentials, Gate, HttpRegistry } from './registry.js'
+import { addressOf, bearerOf, HandlerRequest, parseQuery, requestId } from './request.js'
+import type { Route } from './route.js'
+import { Router, type Match } from './router.js'
+import { apiTarget, tenantOf } from './target.js'
+import { readUpload, type Upload } from './upload.js'
+import { validateBody, validateParameters } from './validate.js'
+import { serveDescription } from './viewer.js'
+
+/** Answers below this many bytes are not worth compressing. */
+const COMPRESSION_THRESHOLD = 2048
+const NO_BYTES = Buffer.alloc(0)
+const NO_VALUES = {}
+
+/** The HTTP room: from the socket to a handler and back. The walk of a request is `#handle`, each step one function. */
+export class HttpServer {
+  readonly #log: Log
+  readonly #settings: SettingValues<typeof coreSettings>
+  readonly #router = new Router()
+  readonly #gatekeeper = new Gatekeeper()
+  readonly #limits: RateLimits
+  readonly #gates = new Set<Gate>()
+  readonly #stopping = new AbortController()
+  readonly #trustProxy: boolean
+  #server: Server | undefined
+  #url = ''
+
+  constructor(config: Config, settings: SettingValues<typeof coreSettings>, log: Log) {
+    this.#log = log
+    this.#settings = settings
+    this.#trustProxy = settings.trustProxy.get()
+    this.#limits = new RateLimits(config)
+  }
+
+  /** Adds a route; throws when its access needs more than a name. Returns the undo. */
+  add(route: Route): () => void {
+    if ((route.access as unknown) === undefined || (route.limit as unknown) === undefined)
+      throw new Error(`The route ${route.method} ${route.path} does not declare who may call it (access) and how often (limit)`)
+    return this.#router.add(route)
+  }
+
+  get routes(): Route[] {
+    return this.#router.routes
+  }
+
+  /** The registry handed to one plugin: what it registers is undone through `undo`. */
+  registry(undo: (step: () => void) => void): HttpRegistry {
+    const { authenticators } = this.#gatekeeper
+    return {
+      authenticator: (kind, authenticate) => {
+        if (authenticators.has(kind)) throw new Error(`Two plugins register an authenticator of kind "${kind}"`)
+        authenticators.set(kind, authenticate)
+        undo(() => authenticators.delete(kind))
+      },
+      tenants: (resolve) => {
+        this.#gatekeeper.resolveTenant = resolve
+        undo(() => (this.#gatekeeper.resolveTenant = undefined))
+      },
+      gate: (gate) => {
+        this.#gates.add(gate)
+        undo(() => this.#gates.delete(gate))
+      },
+      publicUrl: () => this.#settings.publicUrl.get().replace(/\/+$/, '') || this.#url,
+    }
+  }
+
+  /** Refuses to start with a route whose credential nothing can check. */
+  checkAccess(): void {
+    for (const { method, path, access } of this.#router.routes) {
+      const kind = credentialKind(access)
+      if (kind !== undefined && !this.#gatekeeper.authenticators.has(kind))
+        throw new Error(`The route ${method} ${path} needs a credential of kind "${kind}", but no plugin registers an authenticator for it`)
+    }
+  }
+
+  /** Listens; resolves with the URL once requests are answered. */
+  async listen(): Promise<string> {
+    const server = createServer(await this.#createKoa())
+    this.#server = server
+    await new Promise<void>((resolve, reject) => {
+      server.once('error', reject)
+      server.listen(this.#settings.port.get(), this.#settings.host.get(), () => {
+        server.off('error', reject)
+        resolve()
+      })
+    })
+    const { port } = server.address() as AddressInfo
+    const host = this.#settings.host.get()
+    this.#url = `http://${host.includes(':') ? `[${host}]` : host}:${port}`
+    return this.#url
+  }
+
+  /** The listening server, for protocols that upgrade a connection. */
+  get server(): Server {
+    if (!this.#server) throw new Error('The gateway does not listen yet')
+    return this.#server
+  }
+
+  /** Stops accepting, lets what runs finish within the drain time, then cuts what is left. */
+  async close(): Promise<void> {
+    const server = this.#server
+    this.#limits.close()
+    if (!server) return
+    const closed = new Promise((resolve) => server.close(resolve))
+    server.closeIdleConnections()
+    const cut = setTimeout(() => {
+      this.#stopping.abort()
+      server.closeAllConnections()
+    }, this.#settings.drainSeconds.get() * 1000)
+    await closed
+    clearTimeout(cut)
+    this.#stopping.abort()
+  }
+
+  async #createKoa(): Promise<RequestListener> {
+    const koa = new Koa()
+    koa.on('error', (error: NodeJS.ErrnoException) => {
+      this.#log.debug({ err: error }, 'a connection ended before its answer was complete')
+    })
+    const headers = securityHeaders({ https: this.#settings.publicUrl.get().startsWith('https:') })
+    koa.use(async (ctx, next) => {
+      for (const [name, value] of headers) ctx.res.setHeader(name, value)
+      await next()
+    })
+    await this.#useCors(koa)
+    if (this.#settings.compression.get()) await this.#useCompression(koa)
+    koa.use(serveDescription(() => this.#router.routes))
+    koa.use((ctx) => this.#handle(ctx))
+    const handle = koa.callback()
+    return (request, response) => void handle(request, response)
+  }
+
+  async #useCors(koa: Koa): Promise<void> {
+    const allowed = this.#settings.corsOrigins.get()
+    if (allowed.length === 0) return
+    const { default: cors } = await import('@koa/cors')
+    const origin = (ctx: Context): string => {
+      const sent = ctx.get('Origin')
+      return allowed.includes('*') || allowed.includes(sent) ? sent : ''
+    }
+    koa.use(cors({ origin, exposeHeaders: ['X-Service-Request-Id', 'Retry-After', 'Location'], maxAge: 600, keepHeadersOnError: true }))
+  }
+
+  async #useCompression(koa: Koa): Promise<void> {
+    const { default: compress } = await import('koa-compress')
+    koa.use(compress({ threshold: COMPRESSION_THRESHOLD }))
+  }
+
+  /** One request of the API, step by step. */
+  async #handle(ctx: Context): Promise<void> {
+    const id = requestId(ctx.req)
+    ctx.res.setHeader('X-Service-Request-Id', id)
+    let upload: Upload | undefined
+    try {
+      const target = apiTarget(ctx.path)
+      if (!target) throw notFound(`${ctx.path.slice(0, 200)} (the API is below /api, its description at /openapi)`)
+      for (const gate of this.#gates) gate(target.path)
+      const match = this.#router.find(ctx.method, target.path)
+      const address = addressOf(ctx.req, this.#trustProxy)
+      const tenantSlug = tenantOf(target, ctx.req.headers['x-service-tenant'])
+      const caller = await this.#admit(match.route, ctx, address, tenantSlug)
+      await this.#limits.spend(match.route.limit, match.route.limitKey?.(match.params) ?? limitKeyOf(caller, address))
+      upload = await this.#upload(match.route, ctx)
+      const request = await this.#validate(match, ctx, { id, address, caller, upload })
+      answer(ctx, match.route, await match.route.handle(request as never))
+    } catch (error) {
+      this.#fail(ctx, error, id)
+    } finally {
+      await upload?.remove()
+    }
+  }
+
+  async #admit(route: Route, ctx: Context, address: string, tenantSlug: string | undefined): Promise<Caller> {
+    if (route.access === 'public') return anonymous
+    const credentials: Credentials = { headers: ctx.req.headers, bearer: bearerOf(ctx.req), address }
+    try {
+      return await this.#gatekeeper.admit(route.access, credentials, tenantSlug)
+    } catch (error) {
+      if (isBadCredential(error)) await this.#limits.spend('read', `bad:${limitKeyOf(anonymous, address)}`)
+      throw error
+    }
+  }
+
+  async #upload(route: Route, ctx: Context): Promise<Upload | undefined> {
+    if (!route.upload) return undefined
+    const maxBytes = route.upload.maxBytes ?? this.#settings.uploadLimit.get()
+    return readUpload(ctx.req, { field: route.upload.field, maxBytes, directory: join(this.#settings.dataDir.get(), 'tmp', 'uploads') })
+  }
+
+  async #validate(
+    { route, params }: Match,
+    ctx: Context,
+    known: { id: string; address: string; caller: Caller; upload: Upload | undefined },
+  ): Promise<HandlerRequest> {
+    const rawBody = route.raw ? await readBody(ctx.req, route.raw.maxBytes) : NO_BYTES
+    const body = route.body ? validateBody(route.body, await readJson(ctx.req, this.#settings.jsonLimit.get())) : undefined
+    return new HandlerRequest(ctx.req, ctx.res, this.#stopping.signal, {
+      id: known.id,
+      address: known.address,
+      caller: known.caller,
+      params: validateParameters(route.params, params),
+      query: validateParameters(route.query, parseQuery(ctx.querystring)),
+      body,
+      rawBody,
+      files: known.upload?.files ?? [],
+      fields: known.upload?.fields ?? NO_VALUES,
+    })
+  }
+
+  #fail(ctx: Context, error: unknown, id: string): void {
+    if (ctx.res.headersSent || (ctx.req.destroyed && !ctx.req.complete)) {
+      this.#log.debug({ err: error, requestId: id }, 'the client went away before the answer')
+      ctx.respond = false
+      ctx.res.destroy()
+      return
+    }
+    const failure = describeFailure(error, id, this.#log)
+    ctx.status = failure.status
+    ctx.set(failure.headers)
+    ctx.type = 'application/json; charset=utf-8'
+    ctx.body = failure.body
+  }
+}

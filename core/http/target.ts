@@ -1,0 +1,37 @@
+import { invalidRequest } from '../errors.js'
+
+/** Where a request goes: the path below `/api`, and the tenant that a prefix names. */
+export interface Target {
+  path: string
+  tenantSlug: string | undefined
+}
+
+const API = '/api'
+const TENANTS = '/tenants/'
+
+/** `undefined`: not an address of the API. */
+export const apiTarget = (path: string): Target | undefined => {
+  if (!path.startsWith(`${API}/`)) return undefined
+  const rest = path.slice(API.length)
+  if (!rest.startsWith(TENANTS)) return { path: rest, tenantSlug: undefined }
+  const end = rest.indexOf('/', TENANTS.length)
+  if (end < 0) return { path: rest, tenantSlug: undefined }
+  return { path: rest.slice(end), tenantSlug: decode(rest.slice(TENANTS.length, end)) }
+}
+
+/** The tenant that header and prefix name together. Throws `invalid_request` when they differ. */
+export const tenantOf = (target: Target, header: string | string[] | undefined): string | undefined => {
+  const named = Array.isArray(header) ? header[0] : header
+  if (!named) return target.tenantSlug
+  if (target.tenantSlug !== undefined && target.tenantSlug !== named)
+    throw invalidRequest('The header X-Service-Tenant and the /tenants/ prefix of the path name different tenants: send one of them')
+  return named
+}
+
+const decode = (text: string): string => {
+  try {
+    return decodeURIComponent(text)
+  } catch {
+    throw invalidRequest('The path holds a malformed percent-encoding')
+  }
+}

@@ -1,0 +1,106 @@
+import { parseArgs } from 'node:util'
+import { join, resolve } from 'node:path'
+import { createApp } from './app.js'
+import { Config } from './config.js'
+import { ConfigError } from './configLayers.js'
+import { watchConfig } from './configWatch.js'
+import { createLog } from './log.js'
+import { PluginOrderError } from './order.js'
+import { coreSettings } from './settings.js'
+import { plugins } from '../plugins/index.js'
+
+const USAGE = `usage: agent-gateway [--config FILE] [--default KEY=VALUE]...
+
+  --config FILE         the configuration file (default: $SERVICE_CONFIG, else service.json in the data directory)
+  --default KEY=VALUE   the lowest layer of configuration, for example Service:Plugins:Enabled=true
+`
+
+/** How long a stop may take before the process ends itself, in milliseconds. */
+const STOP_DEADLINE_MS = 60_000
+
+const main = async (): Promise<void> => {
+  const { config: configFile, default: defaultPairs = [], help } = readArguments()
+  if (help) {
+    process.stdout.write(USAGE)
+    return
+  }
+  const defaults = Object.fromEntries(defaultPairs.map(splitPair))
+  const config = new Config({ file: configFile ?? process.env.SERVICE_CONFIG ?? defaultConfigFile(defaults), defaults, env: process.env })
+  const log = createLog({ level: 'info' })
+  const level = config.bind(coreSettings.logLevel)
+  log.level = level.get()
+  level.onChange((value) => (log.level = value))
+  process.on('uncaughtException', (error) => {
+    log.fatal({ err: error }, 'an error that nothing handled: ending, so that nothing goes on in an unknown state')
+    process.exit(1)
+  })
+  for (const [key, value] of Object.entries(defaults)) log.info(`default ${key} = ${value}`)
+
+  const app = createApp(plugins, { config, log })
+  const stop = stopOnSignals(async () => {
+    unwatch()
+    await app.stop()
+  }, log)
+  let unwatch = (): void => undefined
+  const { url } = await app.start()
+  if (stop.requested) return
+  process.stdout.write(`listening on ${url}\n`)
+  unwatch = watchConfig(config, log)
+}
+
+const readArguments = (): { config?: string; default?: string[]; help?: boolean } =>
+  parseArgs({
+    options: { config: { type: 'string' }, default: { type: 'string', multiple: true }, help: { type: 'boolean', short: 'h' } },
+  }).values
+
+const splitPair = (pair: string): [string, string] => {
+  const at = pair.indexOf('=')
+  if (at < 1) throw new ConfigError(`--default ${pair}: write KEY=VALUE, for example Service:Port=8081`)
+  return [pair.slice(0, at), pair.slice(at + 1)]
+}
+
+/** The data directory decides where the file is, so it can come from the layers beside the file only. */
+const defaultConfigFile = (defaults: Record<string, string>): string => {
+  const beside = new Config({ file: join(resolve('.'), 'no-such-directory', 'service.json'), defaults, env: process.env })
+  return join(beside.bind(coreSettings.dataDir).get(), 'service.json')
+}
+
+/** The first SIGTERM or SIGINT stops gracefully; a second one ends the process at once. */
+const stopOnSignals = (stop: () => Promise<void>, log: ReturnType<typeof createLog>): { requested: boolean } => {
+  const state = { requested: false }
+  const onSignal = (signal: NodeJS.Signals): void => {
+    if (state.requested) {
+      log.warn(`${signal} again: ending now`)
+      process.exit(1)
+    }
+    state.requested = true
+    log.info(`${signal}: stopping`)
+    setTimeout(() => {
+      log.error(`the stop took more than ${STOP_DEADLINE_MS / 1000} s: ending now`)
+      process.exit(1)
+    }, STOP_DEADLINE_MS).unref()
+    stop().then(
+      () => process.exit(0),
+      (error: unknown) => {
+        log.error({ err: error }, 'the stop failed')
+        process.exit(1)
+      },
+    )
+  }
+  process.on('SIGTERM', onSignal).on('SIGINT', onSignal)
+  return state
+}
+
+/** One line for what a person can mend; the whole error for what is our mistake. */
+const explain = (error: unknown): string => {
+  if (error instanceof ConfigError || error instanceof PluginOrderError) return error.message
+  if (!(error instanceof Error)) return String(error)
+  if ((error as NodeJS.ErrnoException).code === 'EADDRINUSE')
+    return `${error.message}: another program uses this port. Stop it, or choose another with Service__Port=8081`
+  return error.cause instanceof ConfigError ? error.message : (error.stack ?? error.message)
+}
+
+main().catch((error: unknown) => {
+  process.stderr.write(`agent-gateway could not start. ${explain(error)}\n`)
+  process.exit(1)
+})
