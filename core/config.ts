@@ -55,6 +55,14 @@ const textToBoolean = (text: string): unknown => {
   return ['false', '0', 'no', 'off', ''].includes(lower) ? false : text
 }
 
+const MAX_DURATION_SECONDS = 100 * 365 * 86_400
+const SECONDS = { s: 1, m: 60, h: 3600, d: 86_400 }
+
+const durationInSeconds = (value: unknown): unknown => {
+  const match = typeof value === 'string' ? /^(\d+(?:\.\d+)?)([smhd]?)$/.exec(value.trim().toLowerCase()) : null
+  return match ? Number(match[1]) * SECONDS[(match[2] || 's') as keyof typeof SECONDS] : value
+}
+
 /** Declares settings: `setting.boolean('Service:Plugins:Enabled', { default: false, hot: true })`. */
 export const setting = {
   boolean: (key: string, options: SettingOptions<boolean>): Setting<boolean> => declare(key, z.boolean(), textToBoolean, options),
@@ -64,6 +72,15 @@ export const setting = {
     const { min = 0, max = Number.MAX_SAFE_INTEGER, integer = false } = options
     const number = integer ? z.int() : z.number()
     return declare(key, number.min(min).max(max), (text) => (text.trim() === '' ? text : Number(text)), options)
+  },
+  /** A length of time, in seconds: a number, or text such as `45s`, `90m`, `12h` or `30d`. */
+  duration: (key: string, options: SettingOptions<number> & { min?: number; max?: number }): Setting<number> => {
+    const { min = 0, max = MAX_DURATION_SECONDS } = options
+    const seconds = z.preprocess(
+      durationInSeconds,
+      z.number({ error: 'expected seconds, or a number with s, m, h or d' }).min(min).max(max),
+    )
+    return declare(key, seconds as unknown as z.ZodType<number>, (text) => text, options)
   },
   /** Comma-separated in the environment. */
   list: (key: string, options: SettingOptions<string[]>): Setting<string[]> =>

@@ -15,16 +15,21 @@ let pattern: RegExp | undefined
 /** Redacts `value` wherever it would appear, until the returned undo has been called as often as it was registered. */
 export const registerSecret = (value: string): (() => void) => {
   if (value.length < MIN_SECRET_LENGTH) return () => undefined
-  secrets.set(value, (secrets.get(value) ?? 0) + 1)
+  const known = secrets.get(value) ?? 0
+  secrets.set(value, known + 1)
+  // Compiling again for a value that is already in the pattern would cost every hand-out of a secret.
+  if (known === 0) pattern = undefined
   if (secrets.size > MAX_SECRETS) secrets.delete(secrets.keys().next().value ?? '')
-  pattern = undefined
   let done = false
   return () => {
     if (done) return
     done = true
     const count = secrets.get(value) ?? 0
-    if (count > 1) secrets.set(value, count - 1)
-    else secrets.delete(value)
+    if (count > 1) {
+      secrets.set(value, count - 1)
+      return
+    }
+    secrets.delete(value)
     pattern = undefined
   }
 }
