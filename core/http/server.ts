@@ -2,6 +2,7 @@ import { createServer, type RequestListener, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import Koa, { type Context } from 'koa'
+import compress from 'koa-compress'
 import type { Config, SettingValues } from '../config.js'
 import { notFound } from '../errors.js'
 import type { Log } from '../log.js'
@@ -138,7 +139,7 @@ export class HttpServer {
       await next()
     })
     await this.#useCors(koa)
-    if (this.#settings.compression.get()) await this.#useCompression(koa)
+    if (this.#settings.compression.get()) koa.use(compress({ threshold: COMPRESSION_THRESHOLD }))
     koa.use(serveDescription(() => this.#router.routes))
     koa.use((ctx) => this.#handle(ctx))
     const handle = koa.callback()
@@ -154,11 +155,6 @@ export class HttpServer {
       return allowed.includes('*') || allowed.includes(sent) ? sent : ''
     }
     koa.use(cors({ origin, exposeHeaders: ['X-Service-Request-Id', 'Retry-After', 'Location'], maxAge: 600, keepHeadersOnError: true }))
-  }
-
-  async #useCompression(koa: Koa): Promise<void> {
-    const { default: compress } = await import('koa-compress')
-    koa.use(compress({ threshold: COMPRESSION_THRESHOLD }))
   }
 
   /** One request of the API, step by step. */

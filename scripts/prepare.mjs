@@ -1,0 +1,3 @@
+// What `npm ci` leaves ready to run: the gateway's bundle and the example plugins. The SDK builds itself before this.
+import './build.mjs'
+import './buildExamples.mjs'
