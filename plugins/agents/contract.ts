@@ -7,7 +7,7 @@ export const Agent = z
     id: z.string(),
     name: z.string(),
     description: z.string().optional(),
-    /** A model of a configured provider; absent: the gateway's default. */
+    /** `provider/model` of a configured provider; absent: the gateway's default. */
     model: z.string().optional(),
     instructions: z.string().optional(),
     createdAt: z.string(),
@@ -21,7 +21,7 @@ export interface AgentProfile extends Agent {
   soul: string
   boot: string
   heartbeat: string
-  /** Names of allowed tools; `*` allows every tool. */
+  /** Allowed tools: names, `family.*`, or `*` for every tool. Names that no one has registered yet may be among them. */
   tools: string[]
 }
 
