@@ -16,13 +16,19 @@ const fromSource = import.meta.url.endsWith('.ts')
 /** Where a worker's program is: its source when this file is source, else its bundle, also seen from a chunk below the output directory. */
 export const workerFile = (name: WorkerName): URL => {
   if (fromSource) return new URL(`../${workers[name]}`, import.meta.url)
-  const places = ['./', '../'].map((up) => new URL(`${up}workers/${name}.js`, import.meta.url))
-  const found = places.find((place) => existsSync(place))
+  const places = ['./', '../'].map(up => new URL(`${up}workers/${name}.js`, import.meta.url))
+  const found = places.find(place => existsSync(place))
   if (!found)
     throw new Error(`The worker ${name} is missing from the build: expected ${places.map(({ pathname }) => pathname).join(' or ')}`)
   return found
 }
 
 /** Starts a worker thread of the program. From source it runs under tsx, whatever the main thread was started with. */
-export const startWorker = (name: WorkerName, options: WorkerOptions = {}): Worker =>
-  new Worker(workerFile(name), fromSource ? { ...options, execArgv: ['--import', import.meta.resolve('tsx')] } : options)
+export const startWorker = (name: WorkerName, options: WorkerOptions = {}): Worker => {
+  const file = workerFile(name)
+  return fromSource ? new Worker(runSource(file), { ...options, eval: true, execArgv: [] }) : new Worker(file, options)
+}
+
+/** A thread does not take over `--import tsx` on every version of Node, so its program registers it. */
+const runSource = (file: URL): string =>
+  `import(${JSON.stringify(import.meta.resolve('tsx/esm/api'))}).then(({ register }) => { register(); return import(${JSON.stringify(file.href)}) })`

@@ -79,6 +79,8 @@ export interface Index {
   unique?: boolean
   /** Only documents that have every one of the fields (not missing, not null) take part: for unique optional fields. */
   sparse?: boolean
+  /** Leaves the scope fields out: for look-ups through `everyone`, such as by a slug; `unique` then holds across all owners. */
+  acrossOwners?: boolean
 }
 
 /** Whose documents a collection holds. Scoped handles add and check these fields by themselves. */
@@ -105,7 +107,7 @@ const declare =
 /**
  * Declares a collection of an internal plugin: `rows: collection.user<AgentRow>({ indexes: [...] })`.
  * Scoped collections get an index on their scope fields and `createdAt` by themselves, and their declared indexes
- * are prefixed with the scope fields (so `unique` means unique within the tenant or user).
+ * are prefixed with the scope fields (so `unique` means unique within the tenant or user) unless `acrossOwners`.
  */
 export const collection = {
   global: declare('global'),
@@ -119,19 +121,26 @@ export interface Owner {
   userId: string
 }
 
-/** What a scoped handle adds to each stored document. */
-export type Owned<T> = T & Owner
+/** The fields that a scoped handle adds to each stored document: of a `tenant` collection the tenant alone. */
+export type Stamp<S extends CollectionScope = 'user'> = S extends 'user' ? Owner : Pick<Owner, 'tenant'>
+
+/** A document as it is stored, with its owner. */
+export type Owned<T, S extends CollectionScope = 'user'> = T & Stamp<S>
 
 /** The handle of a `tenant` or `user` collection: nothing can be read or written without naming whose. */
-export interface ScopedHandle<T extends Document> {
+export interface ScopedHandle<T extends Document, S extends CollectionScope = 'user'> {
   /** The owner's documents only: its filter is part of every call, and what is inserted is stamped with it. */
-  for(owner: Owner): Collection<T>
+  for(owner: Stamp<S>): Collection<T>
   /** Every tenant's and user's documents, for a plugin's own background work; never for a request. */
-  readonly everyone: Collection<Owned<T>>
+  readonly everyone: Collection<Owned<T, S>>
 }
 
 export type Handle<Spec> =
-  Spec extends CollectionSpec<infer T, 'global'> ? Collection<T> : Spec extends CollectionSpec<infer T> ? ScopedHandle<T> : never
+  Spec extends CollectionSpec<infer T, 'global'>
+    ? Collection<T>
+    : Spec extends CollectionSpec<infer T, infer S>
+      ? ScopedHandle<T, S>
+      : never
 
 export type Handles<Specs> = { [K in keyof Specs]: Handle<Specs[K]> }
 
