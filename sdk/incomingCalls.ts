@@ -13,7 +13,7 @@ export interface HandlerContext {
   /** Aborted when the caller gives up or the connection ends. */
   readonly signal: AbortSignal
   /** Starts the caller's timeout again, within its hard end. `percent` is 0 to 100. At most ten a second are sent. */
-  progress(percent?: number, message?: string): void
+  readonly progress: (percent?: number, message?: string) => void
 }
 
 export type AnyHandler = (params: unknown, context: HandlerContext) => unknown
@@ -61,7 +61,11 @@ class Running implements HandlerContext {
     this.#controller?.abort(reason)
   }
 
-  progress(percent?: number, message?: string): void {
+  get progress(): (percent?: number, message?: string) => void {
+    return (percent, message) => this.#sendProgress(percent, message)
+  }
+
+  #sendProgress(percent: number | undefined, message: string | undefined): void {
     const now = performance.now()
     if (this.cancelled || now - this.#lastProgress < PROGRESS_INTERVAL_MS) return
     this.#lastProgress = now
@@ -113,7 +117,7 @@ export class IncomingCalls {
     }
     this.#running.set(id, running)
     result.then(
-      (value) => {
+      value => {
         this.#running.delete(id)
         if (!running.cancelled) this.#wire.reply(id, value)
       },

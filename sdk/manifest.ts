@@ -96,7 +96,7 @@ function readInterface(declared: unknown, issues: ManifestIssues): PluginInterfa
   const name = typeof declared === 'string' ? declared.trim() : ''
   const bare = /^I[A-Z]/.test(name) ? name.slice(1) : name
   if (bare === 'Tool') throw new ManifestRejection(path, 'Tool plugins are not taken: custom tools belong to skills or MCP servers')
-  const known = PLUGIN_INTERFACES.find((candidate) => candidate === bare)
+  const known = PLUGIN_INTERFACES.find(candidate => candidate === bare)
   if (known === undefined) throw new ManifestRejection(path, `${shown(declared)} is none of ${PLUGIN_INTERFACES.join(', ')}`)
   if (bare !== name) issues.warn(path, `${shown(name)} is the legacy spelling of "${bare}"`)
   return known
@@ -127,7 +127,7 @@ function readManifest(json: JsonObject, name: string, pluginInterface: PluginInt
 function interfaceFields(json: JsonObject, name: string, pluginInterface: PluginInterface, issues: ManifestIssues): Partial<Manifest> {
   const foreign = (names: string[], owner: PluginInterface): void => {
     if (pluginInterface === owner) return
-    for (const key of names.filter((key) => field(json, key) !== undefined)) issues.warn([key], `is for a ${owner} only: ignored`)
+    for (const key of names.filter(key => field(json, key) !== undefined)) issues.warn([key], `is for a ${owner} only: ignored`)
   }
   foreign(['channelType', 'recipientMetadataKey'], 'ChannelAdapter')
   foreign(['supportedExtensions'], 'DocumentExtractor')

@@ -97,7 +97,7 @@ export class Peer<Calls extends MethodMap<Calls>, Serves extends MethodMap<Serve
     this.#maxUnsentBytes = options.maxUnsentBytes ?? 64 * 1024 * 1024
     this.#noise = new Noise(options.onNoise)
     this.#outgoing = new OutgoingCalls(
-      { send: (frame) => this.#write(frame), cancel: (id) => this.#tell('$/cancel', { id }) },
+      { send: frame => this.#write(frame), cancel: id => this.#tell('$/cancel', { id }) },
       options.maxPending ?? 256,
       options.maxWaiting ?? 1024,
     )
@@ -105,7 +105,7 @@ export class Peer<Calls extends MethodMap<Calls>, Serves extends MethodMap<Serve
       {
         reply: (id, result) => this.#reply(id, result),
         replyError: (id, error) => this.#replyError(id, error),
-        progress: (params) => this.#tell('$/progress', params),
+        progress: params => this.#tell('$/progress', params),
         isCongested: () => this.unsentBytes > this.#maxUnsentBytes,
         onHandlerError: (method, error) => this.#handlerError(method, error),
       },
@@ -116,7 +116,7 @@ export class Peer<Calls extends MethodMap<Calls>, Serves extends MethodMap<Serve
     this.#listeners = new Map(Object.entries(options.listeners ?? {}) as [string, (params: unknown) => void][])
     this.#reader = new LineReader(
       this.#maxFrameBytes,
-      (line) => this.#receive(line),
+      line => this.#receive(line),
       () => this.close('frame too large'),
     )
     this.#listen(options.input, options.output)
@@ -177,7 +177,7 @@ export class Peer<Calls extends MethodMap<Calls>, Serves extends MethodMap<Serve
   flush(): Promise<void> {
     this.#flush()
     if (this.#output.writableLength === 0) return Promise.resolve()
-    return new Promise((resolve) => {
+    return new Promise(resolve => {
       this.#output.on('close', resolve)
       this.#output.write('', () => resolve())
     })
@@ -195,15 +195,15 @@ export class Peer<Calls extends MethodMap<Calls>, Serves extends MethodMap<Serve
   }
 
   #listen(input: PeerInput, output: PeerOutput): void {
-    input.on('data', (chunk) => {
+    input.on('data', chunk => {
       if (this.#closed !== undefined) return
       this.#lastReceivedAt = performance.now()
       this.#reader.push(typeof chunk === 'string' ? Buffer.from(chunk) : chunk)
     })
     input.on('end', () => this.close('the other side ended the connection'))
     input.on('close', () => this.close('the other side ended the connection'))
-    input.on('error', (error) => this.close(`reading failed: ${error.message}`))
-    output.on('error', (error) => this.close(`writing failed: ${error.message}`))
+    input.on('error', error => this.close(`reading failed: ${error.message}`))
+    output.on('error', error => this.close(`writing failed: ${error.message}`))
     output.on('close', () => this.close('the other side ended the connection'))
   }
 

@@ -44,7 +44,7 @@ export function looksLikeSecretName(name: string): boolean {
   const words = splitWords(name.slice(0, 256))
   const last = words.at(-1)
   if (last === undefined || harmlessEndings.has(last)) return false
-  if (words.some((word) => amounts.has(word)) && words.some((word) => word === 'token' || word === 'tokens')) return false
+  if (words.some(word => amounts.has(word)) && words.some(word => word === 'token' || word === 'tokens')) return false
   return words.some((word, index) => isSecretWord(word, words[index - 1], words[index + 1]))
 }
 
@@ -54,7 +54,7 @@ function isSecretWord(word: string, before: string | undefined, after: string | 
   if (word === 'key' || word === 'keys') return before !== undefined && keyQualifiers.has(before) && after !== 'id'
   if (word === 'pass') return after === undefined
   if (word === 'phrase' || word === 'string') return before === (word === 'phrase' ? 'seed' : 'connection')
-  return secretEndings.some((ending) => word.endsWith(ending))
+  return secretEndings.some(ending => word.endsWith(ending))
 }
 
 /** `APIKey2_value` → api, key, value. */
@@ -64,4 +64,4 @@ const splitWords = (name: string): string[] =>
     .replace(/(\p{Lu})(\p{Lu}\p{Ll})/gu, '$1 $2')
     .toLowerCase()
     .split(/[^\p{L}]+/u)
-    .filter((word) => word !== '')
+    .filter(word => word !== '')
