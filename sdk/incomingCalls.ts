@@ -142,10 +142,9 @@ export class IncomingCalls {
       return new RpcError(RpcErrorCode.invalidParams, `${quote(method)}: params must be an object`)
     }
     if (this.#running.has(id)) return new RpcError(RpcErrorCode.invalidRequest, `The id ${quote(id)} is already under way`)
-    if ((this.#running.size >= this.#maxRunning || this.#wire.isCongested()) && !this.#alwaysServed.has(method)) {
-      const data = { retryable: true, retryAfterMs: 1000 }
-      return new RpcError(RpcErrorCode.busy, `${method}: ${this.#running.size} calls are under way, try again later`, data)
-    }
+    if (this.#alwaysServed.has(method)) return undefined
+    if (this.#running.size >= this.#maxRunning) return busy(method, `${this.#running.size} calls are under way`)
+    if (this.#wire.isCongested()) return busy(method, 'too many answers were not read yet')
     return undefined
   }
 
@@ -154,6 +153,9 @@ export class IncomingCalls {
     this.#wire.replyError(running.id, error instanceof RpcError ? error : this.#wire.onHandlerError(method, error))
   }
 }
+
+const busy = (method: string, why: string): RpcError =>
+  new RpcError(RpcErrorCode.busy, `${method}: ${why}, try again later`, { retryable: true, retryAfterMs: 1000 })
 
 const isThenable = (value: unknown): value is PromiseLike<unknown> =>
   typeof value === 'object' && value !== null && typeof (value as { then?: unknown }).then === 'function'

@@ -228,7 +228,7 @@ describe('the JSON-RPC peer', () => {
       child.kill('SIGKILL')
       const results = await settled
       assert.ok(results.every(result => result.status === 'rejected'))
-      const refused = results.filter(result => code(RpcErrorCode.busy)((result).reason)).length
+      const refused = results.filter(result => code(RpcErrorCode.busy)(result.reason)).length
       assert.ok(refused >= 4 && refused <= 10, `${refused} of 20 were refused`)
     })
 
@@ -240,7 +240,10 @@ describe('the JSON-RPC peer', () => {
       input.write(request('last', 'echo', { value: 1 }))
       input.end()
       await until(() => peer.closed !== undefined)
-      const answers = String(output.read()).trim().split('\n')
+      let text = ''
+      output.on('data', chunk => (text += String(chunk)))
+      await until(() => text.includes('"last"'))
+      const answers = text.trim().split('\n')
       assert.ok(answers.filter(answer => answer.includes('"result"')).length <= 4)
       assert.match(answers.at(-1)!, /"id":"last","error":\{"code":-32000/)
     })
