@@ -85,9 +85,10 @@ class Application implements App {
   async #start(): Promise<{ url: string }> {
     try {
       for (const key of this.#config.unknownKeys()) this.#log.warn(`${key} is not a known configuration key`)
-      const store = await openStore({ dataDir: this.#settings.dataDir.get(), mongoUri: this.#settings.mongoUri.get(), log: this.#log })
+      const mongoUri = this.#settings.mongoUri.get()
+      const store = await openStore({ dataDir: this.#settings.dataDir.get(), log: this.#log, ...(mongoUri === '' ? {} : { mongoUri }) })
       this.#store = store
-      const contexts = this.#plugins.map((plugin) => ({ plugin, handles: this.#openCollections(store, plugin) }))
+      const contexts = this.#plugins.map(plugin => ({ plugin, handles: this.#openCollections(store, plugin) }))
       await store.ready()
       for (const { plugin, handles } of contexts) await this.#startPlugin(plugin, handles)
       this.#http.checkAccess()
@@ -132,17 +133,17 @@ class Application implements App {
       store: handles as never,
       settings: this.#bindUndone(plugin, undo),
       log: this.#log.child({ plugin: plugin.id }),
-      routes: (routes) => {
+      routes: routes => {
         for (const route of routes) undo.push(this.#http.add(route))
       },
-      http: this.#http.registry((step) => undo.push(step)),
+      http: this.#http.registry(step => undo.push(step)),
       emit: (event, payload) => {
         this.#events.emit(event, payload)
       },
       on: (event, handler) => {
         undo.push(this.#events.on(event, handler))
       },
-      onStop: (step) => {
+      onStop: step => {
         undo.push(step)
       },
     }

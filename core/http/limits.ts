@@ -47,7 +47,7 @@ export class RateLimits {
       const bound = config.bind(setting.number(`Service:RateLimits:${name}`, { default: perMinute, hot: true, integer: true }))
       const limit = { setting: bound, limiter: createLimiter(category, bound.get()) }
       this.#limits.set(category, limit)
-      this.#undo.push(bound.onChange((value) => (limit.limiter = createLimiter(category, value))))
+      this.#undo.push(bound.onChange(value => (limit.limiter = createLimiter(category, value))))
     }
   }
 

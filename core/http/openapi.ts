@@ -1,3 +1,4 @@
+import { isDeepStrictEqual } from 'node:util'
 import { z } from 'zod'
 import { catalogue } from '../errors.js'
 import type { Access, Route } from './route.js'
@@ -26,7 +27,7 @@ export const describeApi = (routes: readonly Route[], version: string): Json => 
       license: { name: 'Proprietary', identifier: 'LicenseRef-Proprietary' },
     },
     servers: [{ url: '/api' }],
-    tags: [...new Set(routes.map(({ tag }) => tag))].sort().map((name) => ({ name })),
+    tags: [...new Set(routes.map(({ tag }) => tag))].sort().map(name => ({ name })),
     paths,
     components: {
       schemas: { ...components.schemas, Error: errorSchema },
@@ -48,47 +49,44 @@ export const describeApi = (routes: readonly Route[], version: string): Json => 
 class Components {
   readonly schemas: Record<string, Json> = {}
 
-  /** The JSON Schema of a zod schema. The forms in and out differ (defaults, transformations): each gets its own name. */
+  /** The JSON Schema of a zod schema. A named one whose forms in and out differ (defaults, transformations) is `<name>Input` on the way in. */
   convert(schema: z.ZodType, io: 'input' | 'output'): Json {
-    const {
-      $schema: _,
-      $defs = {},
-      ...root
-    } = z.toJSONSchema(schema, { io, target: 'draft-2020-12', unrepresentable: 'any' }) as Json & { $defs?: Record<string, Json> }
-    const names = new Map(Object.keys($defs).map((name) => [name, this.#place(name, $defs[name] ?? {}, io)]))
-    for (const [name, placed] of names) this.schemas[placed] = this.#rewrite($defs[name] ?? {}, names)
-    const id = (root as { id?: string }).id
-    if (id === undefined) return this.#rewrite(root, names)
-    const placed = this.#place(id, root, io)
-    this.schemas[placed] = this.#rewrite(root, new Map([...names, [id, placed]]))
-    return { $ref: `#/components/schemas/${placed}` }
-  }
-
-  #place(name: string, schema: Json, io: 'input' | 'output'): string {
-    const existing = this.schemas[name]
-    if (!existing || io === 'output') return name
-    return sameShape(existing, schema) ? name : `${name}Input`
-  }
-
-  #rewrite(value: Json, names: Map<string, string>): Json {
-    const walk = (node: unknown): unknown => {
-      if (Array.isArray(node)) return node.map(walk)
-      if (typeof node !== 'object' || node === null) return node
-      return Object.fromEntries(
-        Object.entries(node)
-          .filter(([key]) => key !== 'id' || typeof (node as Json).id !== 'string' || !names.has((node as Json).id as string))
-          .map(([key, child]) => {
-            if (key !== '$ref' || typeof child !== 'string') return [key, walk(child)]
-            const name = child.replace(/^#\/\$defs\//, '')
-            return [key, `#/components/schemas/${names.get(name) ?? name}`]
-          }),
-      )
-    }
-    return walk(value) as Json
+    const { root, named } = toJsonSchema(schema, io)
+    const answered = io === 'input' ? toJsonSchema(schema, 'output').named : named
+    const names = new Map(Object.keys(named).map(name => [name, isDeepStrictEqual(named[name], answered[name]) ? name : `${name}Input`]))
+    for (const [name, placed] of names) this.schemas[placed] = withReferences(named[name], names) as Json
+    return withReferences(root, names) as Json
   }
 }
 
-const sameShape = (a: Json, b: Json): boolean => Object.keys(a.properties ?? {}).join() === Object.keys(b.properties ?? {}).join()
+/** The converted schema, with every named schema in it (its root too) apart. */
+const toJsonSchema = (schema: z.ZodType, io: 'input' | 'output'): { root: Json; named: Record<string, Json> } => {
+  const { $schema: _, $defs = {}, ...root } = z.toJSONSchema(schema, { io, target: 'draft-2020-12', unrepresentable: 'any' })
+  const named = Object.fromEntries(Object.entries($defs).map(([name, { id: _id, ...definition }]) => [name, open(definition) as Json]))
+  const { id, ...unnamed } = open(root) as Json
+  if (typeof id !== 'string') return { root: unnamed, named }
+  return { root: { $ref: `#/$defs/${id}` }, named: { ...named, [id]: unnamed } }
+}
+
+/** Without what says that no other field may come: clients have to accept fields that are new to them. */
+const open = (node: unknown): unknown => {
+  if (Array.isArray(node)) return node.map(open)
+  if (typeof node !== 'object' || node === null) return node
+  const entries = Object.entries(node).filter(([key, value]) => !(key === 'additionalProperties' && value === false))
+  return Object.fromEntries(entries.map(([key, value]) => [key, open(value)]))
+}
+
+const withReferences = (node: unknown, names: Map<string, string>): unknown => {
+  if (Array.isArray(node)) return node.map(child => withReferences(child, names))
+  if (typeof node !== 'object' || node === null) return node
+  return Object.fromEntries(
+    Object.entries(node).map(([key, child]) => {
+      if (key !== '$ref' || typeof child !== 'string') return [key, withReferences(child, names)]
+      const name = child.replace(/^#\/\$defs\//, '')
+      return [key, `#/components/schemas/${names.get(name) ?? name}`]
+    }),
+  )
+}
 
 const errorSchema = {
   type: 'object',
@@ -125,7 +123,7 @@ const operationId = ({ method, path }: Route): string =>
   path
     .split('/')
     .filter(Boolean)
-    .map((part) => (part.startsWith(':') ? `By${capital(part.slice(1))}` : part.split('-').map(capital).join('')))
+    .map(part => (part.startsWith(':') ? `By${capital(part.slice(1))}` : part.split('-').map(capital).join('')))
     .join('')
 
 const capital = (word: string): string => word.charAt(0).toUpperCase() + word.slice(1)
@@ -198,14 +196,14 @@ const responses = (route: Route, components: Components): Json => {
     ? { content: { 'application/json': { schema: components.convert(route.returns, 'output') } } }
     : route.produces
       ? {
-          content: Object.fromEntries(route.produces.map((type) => [type, { schema: type.startsWith('text/') ? { type: 'string' } : {} }])),
+          content: Object.fromEntries(route.produces.map(type => [type, { schema: type.startsWith('text/') ? { type: 'string' } : {} }])),
         }
       : {}
   const location = route.location ? { Location: { description: 'The new record', schema: { type: 'string' } } } : {}
   const success = { description: DESCRIPTIONS[route.status] ?? 'Done', headers: { ...requestIdHeader, ...location }, ...content }
   return {
     [route.status]: success,
-    ...Object.fromEntries(errorStatuses(route).map((status) => [status, { $ref: '#/components/responses/Error' }])),
+    ...Object.fromEntries(errorStatuses(route).map(status => [status, { $ref: '#/components/responses/Error' }])),
   }
 }
 

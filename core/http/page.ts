@@ -26,7 +26,7 @@ export const pageOfList = <T>(
 ): Page<T> => {
   const after = cursor === undefined ? undefined : decode(cursor)
   const sorted = [...entries].sort((a, b) => compare(keyOf(a), keyOf(b)))
-  const rest = after === undefined ? sorted : sorted.filter((entry) => compare(keyOf(entry), after) > 0)
+  const rest = after === undefined ? sorted : sorted.filter(entry => compare(keyOf(entry), after) > 0)
   const items = rest.slice(0, limit)
   const last = items.at(-1)
   const hasMore = rest.length > items.length

@@ -38,7 +38,7 @@ export class Router {
     const wanted = (method === 'HEAD' ? 'GET' : method) as HTTPMethod
     const found = METHODS.includes(wanted) ? this.#tree.find(wanted, path) : null
     if (found) return { route: found.store as Route, params: found.params as Record<string, string> }
-    const allowed = METHODS.filter((other) => this.#tree.find(other, path) !== null)
+    const allowed = METHODS.filter(other => this.#tree.find(other, path) !== null)
     if (allowed.length === 0) throw notFound(`${method} ${path}`.slice(0, 200))
     throw new GatewayError('invalid_request', `${method} is not possible here, only ${allowed.join(', ')}`, {
       status: 405,

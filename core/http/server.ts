@@ -68,11 +68,11 @@ export class HttpServer {
         authenticators.set(kind, authenticate)
         undo(() => authenticators.delete(kind))
       },
-      tenants: (resolve) => {
+      tenants: resolve => {
         this.#gatekeeper.resolveTenant = resolve
         undo(() => (this.#gatekeeper.resolveTenant = undefined))
       },
-      gate: (gate) => {
+      gate: gate => {
         this.#gates.add(gate)
         undo(() => this.#gates.delete(gate))
       },
@@ -117,7 +117,7 @@ export class HttpServer {
     const server = this.#server
     this.#limits.close()
     if (!server) return
-    const closed = new Promise((resolve) => server.close(resolve))
+    const closed = new Promise(resolve => server.close(resolve))
     server.closeIdleConnections()
     const cut = setTimeout(() => {
       this.#stopping.abort()
@@ -141,7 +141,7 @@ export class HttpServer {
     await this.#useCors(koa)
     if (this.#settings.compression.get()) koa.use(compress({ threshold: COMPRESSION_THRESHOLD }))
     koa.use(serveDescription(() => this.#router.routes))
-    koa.use((ctx) => this.#handle(ctx))
+    koa.use(ctx => this.#handle(ctx))
     const handle = koa.callback()
     return (request, response) => void handle(request, response)
   }

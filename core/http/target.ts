@@ -12,6 +12,7 @@ const TENANTS = '/tenants/'
 /** `undefined`: not an address of the API. */
 export const apiTarget = (path: string): Target | undefined => {
   if (!path.startsWith(`${API}/`)) return undefined
+  if (path.includes('%')) decode(path)
   const rest = path.slice(API.length)
   if (!rest.startsWith(TENANTS)) return { path: rest, tenantSlug: undefined }
   const end = rest.indexOf('/', TENANTS.length)

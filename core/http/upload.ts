@@ -45,12 +45,12 @@ export const readUpload = async (request: IncomingMessage, { field, maxBytes, di
   const started: string[] = []
   form.on('fileBegin', (_name, file) => started.push(file.filepath))
   const remove = async (): Promise<void> => {
-    await Promise.all(started.map((path) => rm(path, { force: true })))
+    await Promise.all(started.map(path => rm(path, { force: true })))
   }
   try {
     const [fields, files] = await form.parse(request)
     const received = Object.entries(files).flatMap(([name, list]) =>
-      (list ?? []).map((file) => ({
+      (list ?? []).map(file => ({
         field: name,
         name: cleanName(file.originalFilename),
         mimeType: file.mimetype ?? 'application/octet-stream',
@@ -58,7 +58,7 @@ export const readUpload = async (request: IncomingMessage, { field, maxBytes, di
         path: join(directory, basename(file.filepath)),
       })),
     )
-    if (!received.some((file) => field === undefined || file.field === field))
+    if (!received.some(file => field === undefined || file.field === field))
       throw validationFailed([{ path: field ?? 'file', message: `the form needs a file in the field "${field ?? 'file'}"` }])
     return {
       files: received,
