@@ -9,19 +9,32 @@ export const User = z
     name: z.string(),
     roles: z.array(z.string()),
     permissions: z.array(z.string()),
-    tenant: z.string().nullable(),
+    tenant: z.string().nullable().meta({ description: 'The slug of the tenant that the user belongs to' }),
   })
   .meta({ id: 'User' })
 export type User = z.infer<typeof User>
+
+export interface NewUser {
+  email: string
+  name: string
+  password: string
+  roles: string[]
+  tenant?: string | null
+}
 
 /** Users, as other areas need them. */
 export interface Identity {
   /** `null` when there is no such user, or it is disabled. */
   user(id: string): Promise<User | null>
-  /** Rejects with `conflict` when the e-mail address is taken. */
-  createUser(user: { email: string; name: string; password: string; roles: string[]; tenant?: string | null }): Promise<User>
-  /** Ends every session of the user, at once. */
+  /**
+   * Rejects with `conflict` when the e-mail address is taken, with `validation_failed` for an unknown role or tenant,
+   * a malformed e-mail address, or a password that the policy refuses.
+   */
+  createUser(user: NewUser): Promise<User>
+  /** Ends every session of the user, at once; API tokens stay. Returns how many there were. */
   logoutEverywhere(owner: Pick<Owner, 'userId'>): Promise<number>
+  /** Signs new tokens with a new key. Those signed with the old one stay good until they expire. */
+  rotateSigningKey(): Promise<void>
 }
 
 export const identity = service<Identity>('identity')

@@ -15,4 +15,7 @@ export interface Vault {
   rotate(): Promise<{ reencrypted: number }>
 }
 
+/** Whose the gateway's own secrets are, such as its signing keys. No user has this id. */
+export const GATEWAY_OWNER: Owner = { tenant: null, userId: 'gateway' }
+
 export const vault = service<Vault>('vault')

@@ -20,9 +20,9 @@ export const environmentKeys = (text: string): RootKeys => {
   const source = 'the setting Service:Vault:Key'
   const keys = text
     .split(',')
-    .map((part) => part.trim())
+    .map(part => part.trim())
     .filter(Boolean)
-    .map((part) => {
+    .map(part => {
       try {
         return parseKey(part)
       } catch (error) {
@@ -34,7 +34,7 @@ export const environmentKeys = (text: string): RootKeys => {
   return {
     source,
     kids: keys.map(({ kid }) => kid),
-    find: (kid) => keys.find((key) => key.kid === kid),
+    find: kid => keys.find(key => key.kid === kid),
     current: () => Promise.resolve(first),
     advance: () => Promise.resolve(first),
     dropOld: () => Promise.resolve(),
@@ -66,7 +66,7 @@ export const fileKeys = async (file: string, mayCreate: () => Promise<void>): Pr
     get kids() {
       return keys.map(({ kid }) => kid)
     },
-    find: (kid) => keys.find((key) => key.kid === kid),
+    find: kid => keys.find(key => key.kid === kid),
     current,
     async advance() {
       await current()

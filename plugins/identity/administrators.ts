@@ -1,0 +1,32 @@
+import { conflict } from '../../core/errors.js'
+import type { Collection } from '../../core/store/collection.js'
+import type { GuardRow } from './rows.js'
+
+const ID = 'administrators'
+
+/**
+ * Keeps one enabled administrator of the whole gateway at least. Who they are stands in one document, so that
+ * leaving is one conditional update: two who demote each other at the same moment do not both succeed.
+ */
+export class Administrators {
+  readonly #rows: Collection<GuardRow>
+
+  constructor(rows: Collection<GuardRow>) {
+    this.#rows = rows
+  }
+
+  /** Makes the document agree with the users; for starts, after a crash in the middle of a change. */
+  async reconcile(userIds: string[]): Promise<void> {
+    await this.#rows.updateOne({ id: ID }, { $set: { userIds } }, { upsert: true })
+  }
+
+  async join(userId: string): Promise<void> {
+    await this.#rows.updateOne({ id: ID }, { $addToSet: { userIds: userId } }, { upsert: true })
+  }
+
+  /** Rejects with `conflict` for the last one. */
+  async leave(userId: string): Promise<void> {
+    const left = await this.#rows.updateOne({ id: ID, 'userIds.1': { $exists: true } }, { $pull: { userIds: userId } })
+    if (!left) throw conflict('This is the last enabled administrator of the gateway: make another one first')
+  }
+}
