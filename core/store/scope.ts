@@ -13,7 +13,6 @@ import type {
   ScopedHandle,
   Sort,
   Stamp,
-  Store,
   Update,
 } from './collection.js'
 import { fieldsOf } from './filter.js'
@@ -24,26 +23,17 @@ import { updatedPaths } from './update.js'
 
 type ScopeField = 'tenant' | 'userId'
 
-/** Opens a collection as its declaration says: bound to an owner first unless it is global. */
-export const openHandle = <T extends Document, S extends CollectionScope>(
-  store: Store,
-  name: string,
-  spec: CollectionSpec<T, S>,
-): Handle<CollectionSpec<T, S>> =>
-  scoped(store.collection<Document>(name, spec as unknown as CollectionSpec<Document>), spec as CollectionSpec<Document>) as Handle<
-    CollectionSpec<T, S>
-  >
-
 /** The handle of an opened collection: the collection itself when it is global, else one that must be told whose documents. */
-export const scoped = <T extends Document>(
+export const scoped = <T extends Document, S extends CollectionScope>(
   collection: Collection<T>,
-  { scope }: CollectionSpec<T>,
-): Collection<T> | ScopedHandle<T, CollectionScope> => {
-  if (scope === 'global') return collection
-  const fields = scopeFields(scope)
-  const everyone = collection as unknown as Collection<Owned<T, CollectionScope>>
-  return { everyone, for: owner => new OwnedCollection<T>(collection as unknown as Collection<Stored>, stampOf(owner, fields), fields) }
-}
+  { scope }: CollectionSpec<T, S>,
+): Handle<CollectionSpec<T, S>> =>
+  (scope === 'global' ? collection : bindable(collection, scopeFields(scope))) as Handle<CollectionSpec<T, S>>
+
+const bindable = <T extends Document>(collection: Collection<T>, fields: ScopeField[]): ScopedHandle<T, CollectionScope> => ({
+  everyone: collection as unknown as Collection<Owned<T, CollectionScope>>,
+  for: owner => new OwnedCollection<T>(collection as unknown as Collection<Stored>, stampOf(owner, fields), fields),
+})
 
 type Stored = Document & JsonObject
 

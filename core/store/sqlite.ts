@@ -37,6 +37,7 @@ const sweepChunk = 1000
  * Opens the embedded store. Throws when another process holds it (naming that process), and when the file is damaged.
  * Reads happen on the calling thread; writes share commits in a worker thread, which starts with the first write.
  */
+// eslint-disable-next-line @typescript-eslint/require-await -- async so that its errors are rejections
 export const openSqliteStore = async ({ file, log, maxBytes }: SqliteOptions): Promise<Store> => {
   mkdirSync(dirname(file), { recursive: true, mode: 0o700 })
   const unlock = lockStore(file)
@@ -90,6 +91,7 @@ class SqliteStore implements Store {
     return handle as unknown as Collection<T>
   }
 
+  // eslint-disable-next-line @typescript-eslint/require-await -- async so that its errors are rejections
   async ready(): Promise<void> {
     const added = [...this.#declared.values()].filter(({ definition }) => !this.#tables.has(definition.name))
     if (added.length === 0) return

@@ -124,7 +124,7 @@ export class MongoCollection<T extends Document> implements Collection<T> {
 
   #filter(filter: JsonObject): NativeFilter<MongoRow> {
     checkFilter(filter)
-    return toFilter(filter) as NativeFilter<MongoRow>
+    return toFilter(filter)
   }
 
   #checked(filter: JsonObject, update: Update, upsert: boolean): [NativeFilter<MongoRow>, UpdateFilter<MongoRow>] {
@@ -132,7 +132,7 @@ export class MongoCollection<T extends Document> implements Collection<T> {
     const where = this.#filter(filter)
     if (upsert) checkId(upsertId(filter, update))
     // Through JSON, as in the embedded store: a Date becomes text, undefined nothing.
-    return [where, toUpdate(JSON.parse(JSON.stringify(update)) as Update) as UpdateFilter<MongoRow>]
+    return [where, toUpdate(JSON.parse(JSON.stringify(update)) as Update)]
   }
 
   #row(document: T): MongoRow {

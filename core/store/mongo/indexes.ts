@@ -1,4 +1,4 @@
-import type { Collection, CreateIndexesOptions } from 'mongodb'
+import type { Collection, IndexDescription } from 'mongodb'
 import type { CollectionSpec, Document } from '../collection.js'
 import { builtIndexes, type BuiltIndex } from '../indexes.js'
 import { toSort } from './names.js'
@@ -25,7 +25,7 @@ export const applyIndexes = async (collection: Collection<MongoRow>, spec: Colle
   const existing = await existingNames(collection)
   const missing = wanted.filter(({ name }) => !existing.includes(name))
   for (const name of existing) if (/^[iu]:/.test(name) && !wanted.some(index => index.name === name)) await collection.dropIndex(name)
-  for (const { name, key, options } of missing) await collection.createIndex(key, { ...options, name })
+  for (const { name, key, options } of missing) await collection.createIndexes([{ ...options, key, name }])
 }
 
 const existingNames = async (collection: Collection<MongoRow>): Promise<string[]> => {
@@ -42,7 +42,7 @@ const existingNames = async (collection: Collection<MongoRow>): Promise<string[]
 interface MongoIndex {
   name: string
   key: Record<string, 1 | -1>
-  options: CreateIndexesOptions
+  options: Omit<IndexDescription, 'key'>
 }
 
 const toMongo = ({ name, fields, unique, required }: NamedIndex): MongoIndex[] => {

@@ -67,7 +67,6 @@ export class SqliteCollection<T extends Document> implements Collection<T> {
     )
   }
 
-  // eslint-disable-next-line @typescript-eslint/require-await -- a read by id needs no second turn
   async findOne(filter: Filter<T>, { sort }: { sort?: Sort } = {}): Promise<T | null> {
     const id = pointId(filter)
     const found = id === undefined ? undefined : this.#readById(id, filter)

@@ -5,10 +5,10 @@ export type Test = (document: JsonObject) => boolean
 /** The parts of mingo that the store uses, loaded when something first needs them. */
 export interface Mingo {
   /** The exact meaning of a filter. */
-  matcher(filter: JsonObject): Test
+  matcher: (filter: JsonObject) => Test
   /** Changes `document` by update operators. */
-  update(document: JsonObject, update: JsonObject): void
-  aggregate(documents: JsonObject[], pipeline: JsonObject[]): JsonObject[]
+  update: (document: JsonObject, update: JsonObject) => void
+  aggregate: (documents: JsonObject[], pipeline: JsonObject[]) => JsonObject[]
 }
 
 let loading: Promise<Mingo> | undefined
@@ -26,6 +26,6 @@ const load = async (): Promise<Mingo> => {
     update(document, changes) {
       update(document, changes, [], {}, { cloneMode: 'deep', queryOptions: options })
     },
-    aggregate: (documents, pipeline) => new Aggregator(pipeline, options).run(documents) as JsonObject[],
+    aggregate: (documents, pipeline) => new Aggregator(pipeline, options).run<JsonObject>(documents),
   }
 }

@@ -16,10 +16,10 @@ interface Job {
   table: Table
   write: Write
   bytes: number
-  resolve(result: WriteResult): void
-  reject(error: unknown): void
+  resolve: (result: WriteResult) => void
+  reject: (error: unknown) => void
   /** Runs before the promise of the write settles. */
-  done(): void
+  done: () => void
 }
 
 /** Group commit: writes that wait while one transaction is synced to disk share the next. */

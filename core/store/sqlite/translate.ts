@@ -82,6 +82,8 @@ const unbindable = /[\0\p{Surrogate}]/u
 export const isBindable = (value: unknown): value is string | number =>
   typeof value === 'number' || (typeof value === 'string' && !unbindable.test(value))
 
+const isBindableText = (value: unknown): value is string => typeof value === 'string' && isBindable(value)
+
 /** The key of a value that has one of its own. */
 const literalKey = (value: unknown): string | undefined => {
   if (value === null || value === undefined) return nullKey
@@ -92,7 +94,7 @@ const literalKey = (value: unknown): string | undefined => {
 const among = (field: string, values: unknown[], facts: FieldFacts): Term => {
   const { key } = keyExpression(field)
   if (key === undefined) return always
-  if (field === 'id') return list('id', [], values.filter(value => typeof value === 'string' && isBindable(value)) as string[], true)
+  if (field === 'id') return list('id', [], values.filter(isBindableText), true)
   if (values.length === 0) return never
   const literals: string[] = []
   const bound: (string | number)[] = []
