@@ -36,7 +36,7 @@ const ToolList = z
 /** The REST face of agents. */
 export const agentRoutes = (service: AgentService): Route[] => [
   ...recordRoutes(service),
-  ...texts.flatMap((text) => textRoutes(service, text)),
+  ...texts.flatMap(text => textRoutes(service, text)),
   ...toolRoutes(service),
 ]
 

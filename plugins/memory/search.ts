@@ -41,8 +41,8 @@ export class EntrySearch {
   /** Ids and scores, best first. */
   async candidates(owner: Owner, entries: Collection<Entry>, query: string, limit: number): Promise<{ id: string; score: number }[]> {
     const index = await this.#current(owner, entries)
-    const found = index.search.search(query, { prefix: (term) => term.length > 3, fuzzy: (term) => (term.length > 4 ? 0.2 : false) })
-    return found.slice(0, limit).map((hit) => ({ id: hit.id as string, score: hit.score }))
+    const found = index.search.search(query, { prefix: term => term.length > 3, fuzzy: term => (term.length > 4 ? 0.2 : false) })
+    return found.slice(0, limit).map(hit => ({ id: hit.id as string, score: hit.score }))
   }
 
   async #current(owner: Owner, entries: Collection<Entry>): Promise<OwnerIndex> {

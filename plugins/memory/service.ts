@@ -44,7 +44,7 @@ export class MemoryService implements Memory {
     const candidates = await this.#search.candidates(owner, entries, query, wanted + SPARE_CANDIDATES)
     if (candidates.length === 0) return []
     const found = await entries.find({ id: { $in: candidates.map(({ id }) => id) }, supersededBy: { $exists: false } })
-    const byId = new Map(found.map((entry) => [entry.id, entry]))
+    const byId = new Map(found.map(entry => [entry.id, entry]))
     return candidates
       .flatMap(({ id, score }) => {
         const entry = byId.get(id)

@@ -11,7 +11,7 @@ const MAX_REASON_LENGTH = 300
 /** A configured endpoint as a provider. The libraries behind it are loaded by its first answer. */
 export const openAiCompatible = (name: string, settings: ProviderSettings, log: Log): ModelProvider => ({
   name,
-  check: (model) => {
+  check: model => {
     if (model === '' && settings.Model === undefined)
       throw upstreamUnavailable(
         `The model provider "${name}" has no default model: name one as ${name}/MODEL, or set Service:Models:Providers:${name}:Model`,

@@ -60,5 +60,5 @@ export const defaultModelOf = (configured: string, providers: Record<string, { M
   if (configured !== '') return configured
   const names = Object.keys(providers)
   // Providers without a model: `check` of the first says what is missing, instead of a silent fallback.
-  return names.find((name) => providers[name]?.Model !== undefined) ?? names[0] ?? OFFLINE
+  return names.find(name => providers[name]?.Model !== undefined) ?? names[0] ?? OFFLINE
 }

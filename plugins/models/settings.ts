@@ -24,7 +24,7 @@ const Providers = z.record(
   z
     .string()
     .regex(PROVIDER_NAME, 'A provider name is letters, digits, dots, _ and -')
-    .refine((name) => name.toLowerCase() !== OFFLINE, `"${OFFLINE}" is the built-in provider: use another name`),
+    .refine(name => name.toLowerCase() !== OFFLINE, `"${OFFLINE}" is the built-in provider: use another name`),
   ProviderSettings,
 )
 

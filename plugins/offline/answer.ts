@@ -22,7 +22,7 @@ export const answerOffline = async (message: ModelMessage, tools: readonly Model
 
 const answerCommand = async (name: string, text: string, tools: readonly ModelTool[]): Promise<string> => {
   if (name === 'help' || name === '') return help(tools)
-  const command = commands.find((candidate) => candidate.name === name)
+  const command = commands.find(candidate => candidate.name === name)
   if (!command) return `${PREFACE} I do not know the command /${name}.\n\n${help(tools)}`
   const parameters = command.parameters(text)
   if (!parameters) return `That needs a text: ${command.usage}`
@@ -35,8 +35,8 @@ const answerCommand = async (name: string, text: string, tools: readonly ModelTo
 }
 
 const help = (tools: readonly ModelTool[]): string => {
-  const usable = commands.filter(({ tool }) => tools.some((candidate) => candidate.name === tool))
-  const lines = [{ usage: '/help', help: 'show this' }, ...usable].map((line) => `${line.usage} - ${line.help}`)
+  const usable = commands.filter(({ tool }) => tools.some(candidate => candidate.name === tool))
+  const lines = [{ usage: '/help', help: 'show this' }, ...usable].map(line => `${line.usage} - ${line.help}`)
   return `${PREFACE} I follow these commands, and answer questions by quoting what is remembered and your documents:\n${lines.join('\n')}`
 }
 
@@ -64,7 +64,7 @@ const answerQuestion = async ({ content, attachments = [] }: ModelMessage, tools
 
 const keywords = (question: string): string => {
   const words = question.toLowerCase().match(/[\p{L}\p{N}]+/gu) ?? []
-  const telling = words.filter((word) => !fillers.has(word))
+  const telling = words.filter(word => !fillers.has(word))
   return (telling.length > 0 ? telling.join(' ') : question).slice(0, MAX_QUERY_LENGTH)
 }
 

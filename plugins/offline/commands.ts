@@ -35,7 +35,7 @@ const query = (text: string): { query: string; limit: number } | undefined => (t
 
 /** What a search tool found, as quotes. */
 const quotes = (result: unknown, sourceOf: (hit: z.output<typeof Hit>) => string): Quote[] =>
-  Hits.parse(result).flatMap((hit) => {
+  Hits.parse(result).flatMap(hit => {
     const text = (hit.passage ?? hit.text ?? '').trim()
     return text === '' ? [] : [{ text, source: sourceOf(hit) }]
   })
@@ -63,7 +63,7 @@ export const commands: Command[] = [
     help: 'keep a text',
     tool: 'memory.remember',
     parameters: whole,
-    answer: (result) => `Remembered (${Remembered.parse(result).id}).`,
+    answer: result => `Remembered (${Remembered.parse(result).id}).`,
   },
   {
     name: 'recall',
@@ -87,7 +87,7 @@ export const commands: Command[] = [
     help: 'tell the time',
     tool: 'time.now',
     parameters: () => ({}),
-    answer: (result) => Now.parse(result).local,
+    answer: result => Now.parse(result).local,
   },
 ]
 
@@ -97,6 +97,6 @@ export const callTool = async (
   name: string,
   parameters: unknown,
 ): Promise<{ result: unknown } | undefined> => {
-  const tool = tools.find((candidate) => candidate.name === name)
+  const tool = tools.find(candidate => candidate.name === name)
   return tool && { result: await tool.execute(tool.parameters.parse(parameters)) }
 }

@@ -9,7 +9,7 @@ import { answerOffline } from './answer.js'
  */
 const offline: ModelProvider = {
   name: OFFLINE,
-  check: (model) => {
+  check: model => {
     if (model !== '') throw upstreamUnavailable(`The built-in provider "${OFFLINE}" has no model "${model}": name it as "${OFFLINE}" alone`)
   },
   generate: async (_model, { messages, tools = [], signal }) => {

@@ -38,4 +38,4 @@ export const toolPattern = /^(\*|[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*(\.\*)?)$/
 
 /** Whether an allow-list lets an agent use the tool `name`. */
 export const isToolAllowed = (allowed: readonly string[], name: string): boolean =>
-  allowed.some((pattern) => pattern === '*' || pattern === name || (pattern.endsWith('.*') && name.startsWith(pattern.slice(0, -1))))
+  allowed.some(pattern => pattern === '*' || pattern === name || (pattern.endsWith('.*') && name.startsWith(pattern.slice(0, -1))))

@@ -37,7 +37,7 @@ export default definePlugin({
         query: z.object(pageQuery),
         returns: pageOf(ToolEntry),
         handle: ({ query }) => {
-          const page = pageOfList(set.list(), (tool) => tool.name, query)
+          const page = pageOfList(set.list(), tool => tool.name, query)
           return { ...page, items: page.items.map(describe) }
         },
       }),

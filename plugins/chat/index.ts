@@ -1,0 +1,93 @@
+import { gatewayListening } from '../../core/events.js'
+import { definePlugin } from '../../core/plugin.js'
+import { collection } from '../../core/store/collection.js'
+import { agents } from '../agents/contract.js'
+import { models } from '../models/contract.js'
+import { tools } from '../tools/contract.js'
+import { Acceptance } from './accept.js'
+import { Attachments } from './attachments.js'
+import { chat, type Chat } from './contract.js'
+import { Holder } from './lease.js'
+import { TaskLedger } from './ledger.js'
+import { messageIdOf, type MessageRow, type SessionRow, type TaskRow } from './records.js'
+import { Replies } from './replies.js'
+import { chatRoutes, sessionRoutes, taskRoutes } from './routes.js'
+import { TaskRunner } from './runner.js'
+import { Sessions } from './sessions.js'
+import { chatSettings } from './settings.js'
+import { Tasks } from './tasks.js'
+import { Turn } from './turn.js'
+
+const collections = {
+  sessions: collection.user<SessionRow>({
+    indexes: [{ fields: { sessionKey: 1 }, unique: true, sparse: true }, { fields: { updatedAt: -1, id: -1 } }],
+  }),
+  messages: collection.user<MessageRow>({ indexes: [{ fields: { sessionId: 1, order: 1 } }, { fields: { sessionId: 1, turn: 1 } }] }),
+  tasks: collection.user<TaskRow>({
+    expires: true,
+    indexes: [
+      { fields: { sessionId: 1, turn: 1 }, unique: true },
+      { fields: { idempotencyKey: 1 }, unique: true, sparse: true },
+      { fields: { stage: 1, createdAt: 1 } },
+      { fields: { status: 1, createdAt: 1 }, acrossOwners: true },
+      { fields: { 'delivery.state': 1, 'delivery.nextAt': 1 }, sparse: true, acrossOwners: true },
+    ],
+  }),
+}
+
+export default definePlugin({
+  id: 'chat',
+  provides: chat,
+  needs: { agents, models, tools },
+  collections,
+  settings: chatSettings,
+  setup: ({ needs, store, settings, log, routes, on, onStop }): Chat => {
+    const { sessions, messages, tasks } = store
+    const holder = new Holder()
+    const attachments = new Attachments()
+    const ledger = new TaskLedger(store, holder, () => settings.retentionDays.get())
+    const replies = new Replies(tasks, log)
+    const turn = new Turn({ ...needs, ledger, sessions, messages, attachments, historyCharacters: () => settings.historyCharacters.get() })
+    const runner = new TaskRunner({
+      ledger,
+      tasks,
+      holder,
+      log,
+      concurrency: () => settings.concurrency.get(),
+      stopGraceMs: () => settings.stopGraceMs.get(),
+      run: (task, signal) => turn.run(task, signal),
+      onSettled: () => replies.wake(),
+    })
+    const taskList = new Tasks({
+      tasks,
+      ledger,
+      abort: id => runner.abort(id),
+      onSettled: () => {
+        replies.wake()
+        runner.wake()
+      },
+    })
+    const acceptance = new Acceptance({ ...needs, attachments, ledger, sessions, tasks, maxPending: () => settings.maxPending.get() })
+    const service: Chat = {
+      send: async (owner, message) => {
+        const { id, sessionId } = await acceptance.accept(owner, message)
+        runner.wake()
+        return { taskId: id, sessionId, messageId: messageIdOf(id, 0) }
+      },
+      onReply: (kind, sink) => replies.onReply(kind, sink),
+      attachmentSource: source => attachments.register(source),
+    }
+    onStop(() => holder.close())
+    onStop(() => replies.stop())
+    onStop(() => runner.stop())
+    on(gatewayListening, () => {
+      runner.start()
+      replies.start()
+    })
+    settings.concurrency.onChange(() => runner.wake())
+    routes(chatRoutes(service))
+    routes(sessionRoutes(new Sessions(sessions, messages, (owner, id) => taskList.endSession(owner, id))))
+    routes(taskRoutes(taskList))
+    return service
+  },
+})
