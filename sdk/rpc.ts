@@ -35,8 +35,7 @@ export interface PeerInput {
 export interface PeerOutput {
   write(text: string, done?: (error?: Error | null) => void): boolean
   readonly writableLength: number
-  on(event: 'close', listener: () => void): unknown
-  on(event: 'error', listener: (error: Error) => void): unknown
+  on(event: 'close' | 'error', listener: (error: Error) => void): unknown
 }
 
 export interface PeerOptions<Serves extends MethodMap<Serves>, Hears> {
@@ -178,7 +177,7 @@ export class Peer<Calls extends MethodMap<Calls>, Serves extends MethodMap<Serve
     this.#flush()
     if (this.#output.writableLength === 0) return Promise.resolve()
     return new Promise(resolve => {
-      this.#output.on('close', resolve)
+      this.#output.on('close', () => resolve())
       this.#output.write('', () => resolve())
     })
   }

@@ -1,0 +1,10 @@
+/** What a plugin is written with. The test kit is `@agent-gateway/sdk/testing`. */
+export { defineChannelAdapter, webhookBytes } from './channel.js'
+export type { CallContext, ChannelAdapter, ChannelConnection, ChannelContext, ChannelTrial, OutgoingReply } from './channel.js'
+export { defineDocumentExtractor } from './extractor.js'
+export type { DocumentExtractor, ExtractedDocument, ExtractedText } from './extractor.js'
+export type { PluginLog } from './log.js'
+export type { ChannelTestResult, DisconnectResult, InboundMessage, SendResult, WebhookRequest, WebhookResult } from './protocol.js'
+export { rejected, RpcError, temporary } from './rpcError.js'
+export type { PluginDefinition } from './runtime.js'
+export type { ManifestWithSettings, SettingsOf } from './settings.js'

@@ -1,0 +1,249 @@
+import { copyFile, mkdir, readFile, stat, writeFile } from 'node:fs/promises'
+import { basename, extname, join } from 'node:path'
+import type { Manifest } from './manifest.js'
+import type {
+  ChannelStatusParams,
+  ChannelTestResult,
+  ExtractParams,
+  HostRequests,
+  InboundMessage,
+  LogParams,
+  SendParams,
+} from './protocol.js'
+import type {
+  DisconnectResult,
+  PluginNotifications,
+  PluginRequests,
+  SendResult,
+  SharedNotifications,
+  WebhookRequest,
+  WebhookResult,
+} from './protocol.js'
+import { Peer } from './rpc.js'
+import type { Launched, PluginExit } from './testLaunch.js'
+
+/** The gateway's end of the connection. */
+export type HostPeer = Peer<HostRequests, PluginRequests, SharedNotifications, PluginNotifications>
+
+interface Surroundings {
+  manifest: Manifest | undefined
+  dataDir: string
+  temporary: string
+  removeTemporary: () => Promise<void>
+}
+
+const HANDSHAKE_MS = 10_000
+const STOP_MS = 5000
+
+/** A plugin under test. */
+export class RunningPlugin {
+  /** For calls that have no method here. */
+  readonly peer: HostPeer
+  /** As the gateway reads it; absent when a definition or an entry file was started. */
+  readonly manifest: Manifest | undefined
+  readonly dataDir: string
+  readonly pid: number | undefined
+  readonly exited: Promise<PluginExit>
+  /** What the plugin logged through the protocol. */
+  readonly logs: LogParams[] = []
+  readonly statuses: ChannelStatusParams[] = []
+  /** Lines on its stdout that were no message. */
+  readonly noise: string[] = []
+  readonly #launched: Launched
+  readonly #surroundings: Surroundings
+  readonly #channels = new Map<string, TestChannel>()
+  #lastNumber = 0
+
+  constructor(launched: Launched, surroundings: Surroundings) {
+    this.#launched = launched
+    this.#surroundings = surroundings
+    this.manifest = surroundings.manifest
+    this.dataDir = surroundings.dataDir
+    this.pid = launched.pid
+    this.peer = new Peer<HostRequests, PluginRequests, SharedNotifications, PluginNotifications>({
+      input: launched.input,
+      output: launched.output,
+      handlers: { 'channel.receive': ({ channelId, messages, cursor }) => ({ accepted: this.#receive(channelId, messages, cursor) }) },
+      listeners: { log: line => this.logs.push(line), 'channel.status': status => this.statuses.push(status) },
+      onNoise: line => this.noise.push(line),
+    })
+    this.exited = launched.exited.then(async exit => {
+      this.peer.close('the plugin has ended')
+      await surroundings.removeTemporary()
+      return exit
+    })
+  }
+
+  /** The last 64 KiB of the process's stderr. */
+  get stderr(): string {
+    return this.#launched.stderr()
+  }
+
+  /** Done by `startPlugin`. */
+  async handshake(protocolVersions: readonly string[]): Promise<void> {
+    const plugin = { id: this.manifest?.name ?? 'plugin', version: this.manifest?.version ?? '0.0.0' }
+    const params = { protocolVersions: [...protocolVersions], plugin, host: { name: 'test kit', version: '0.0.0' }, dataDir: this.dataDir }
+    try {
+      await this.peer.request('plugin.initialize', params, { timeoutMs: HANDSHAKE_MS })
+    } catch (error) {
+      this.kill('SIGKILL')
+      await this.exited
+      throw new Error(`The plugin did not come up: ${(error as Error).message}\n${this.stderr}`, { cause: error })
+    }
+  }
+
+  /** Connects a channel. Settings default to the manifest's defaults; rejects as `connect` of the adapter does. */
+  async connect(
+    options: { channelId?: string; settings?: Record<string, string>; webhookUrl?: string; cursor?: string } = {},
+  ): Promise<TestChannel> {
+    const channelId = options.channelId ?? `chn_${++this.#lastNumber}`
+    const channel = new TestChannel(this.peer, channelId, this.manifest?.recipientMetadataKey ?? 'chatId')
+    this.#channels.set(channelId, channel)
+    channel.info = (
+      await this.peer.request('channel.connect', {
+        channelId,
+        settings: { ...this.#defaults(), ...options.settings },
+        webhookUrl: options.webhookUrl ?? `http://127.0.0.1/api/webhooks/receive/${channelId}`,
+        ...(options.cursor === undefined ? {} : { cursor: options.cursor }),
+      })
+    ).info
+    return channel
+  }
+
+  /** Has the adapter try settings without connecting. */
+  testSettings(settings: Record<string, string>, webhookUrl = 'http://127.0.0.1/api/webhooks/receive/test'): Promise<ChannelTestResult> {
+    return this.peer.request('channel.test', { channelId: 'chn_test', settings: { ...this.#defaults(), ...settings }, webhookUrl })
+  }
+
+  /** Has a document read, by path or by content. The plugin gets a private copy; a text given by file is read. */
+  async extract(
+    document: string | { name: string; content: string | Uint8Array },
+    options: { mimeType?: string; signal?: AbortSignal; timeoutMs?: number } = {},
+  ): Promise<{ text: string; title?: string; byFile: boolean }> {
+    const { mimeType = 'application/octet-stream', ...requestOptions } = options
+    const params = await this.#copy(document, mimeType)
+    const { text, textPath, title } = await this.peer.request('extractor.extract', params, requestOptions)
+    if ((text === undefined) === (textPath === undefined)) throw new Error('The answer must have exactly one of text and textPath')
+    const whole = text ?? (await readFile(textPath as string, 'utf8'))
+    return { text: whole, byFile: text === undefined, ...(title === undefined ? {} : { title }) }
+  }
+
+  /** Asks the plugin to end, and kills it after 5 s. Resolves with how it ended. */
+  async stop(): Promise<PluginExit> {
+    if (this.peer.closed === undefined) {
+      // The exit tells what became of it: a plugin that dies over its shutdown answers nothing.
+      await this.peer.request('plugin.shutdown', { reason: 'the test is over' }, { timeoutMs: STOP_MS }).catch(() => undefined)
+    }
+    const timer = setTimeout(() => this.kill('SIGKILL'), STOP_MS)
+    this.endInput()
+    const exit = await this.exited
+    clearTimeout(timer)
+    return exit
+  }
+
+  /** Closes the plugin's stdin, as the gateway's death does. */
+  endInput(): void {
+    this.#launched.endInput()
+  }
+
+  kill(signal?: NodeJS.Signals): void {
+    this.#launched.kill(signal)
+  }
+
+  #receive(channelId: string, messages: InboundMessage[], cursor: string | undefined): number {
+    const channel = this.#channels.get(channelId)
+    return channel ? channel.take(messages, cursor) : 0
+  }
+
+  #defaults(): Record<string, string> {
+    return Object.fromEntries(
+      (this.manifest?.settings ?? []).flatMap(({ name, default: value }) => (value === undefined ? [] : [[name, value]])),
+    )
+  }
+
+  async #copy(document: string | { name: string; content: string | Uint8Array }, mimeType: string): Promise<ExtractParams> {
+    const name = typeof document === 'string' ? basename(document) : document.name
+    const folder = join(this.#surroundings.temporary, `call-${++this.#lastNumber}`)
+    const outputDir = join(folder, 'output')
+    await mkdir(outputDir, { recursive: true })
+    const path = join(folder, `document${extname(name)}`)
+    if (typeof document === 'string') await copyFile(document, path)
+    else await writeFile(path, document.content)
+    return { path, name, extension: extname(name).toLowerCase(), mimeType, size: (await stat(path)).size, outputDir }
+  }
+}
+
+/** A webhook's request, as far as it matters to the test. */
+export interface TestWebhook {
+  method?: string
+  query?: Record<string, string>
+  /** Names are lower-cased, as the gateway does. */
+  headers?: Record<string, string>
+  /** Text, bytes, or anything else, which is sent as JSON. */
+  body?: unknown
+  receivedAt?: string
+  deliveryId?: string
+}
+
+/** A connected channel under test. */
+export class TestChannel {
+  readonly channelId: string
+  /** What `connect` of the adapter said about itself. */
+  info: string | undefined
+  /** The messages that came in, by webhook and by `receive`; the same id once. */
+  readonly messages: InboundMessage[] = []
+  /** The last cursor that came with messages. */
+  cursor: string | undefined
+  readonly #peer: HostPeer
+  readonly #recipientKey: string
+  #lastNumber = 0
+
+  constructor(peer: HostPeer, channelId: string, recipientKey: string) {
+    this.#peer = peer
+    this.channelId = channelId
+    this.#recipientKey = recipientKey
+  }
+
+  /** Hands over a request to the channel's webhook URL. */
+  async webhook({ method = 'POST', query = {}, headers = {}, body, receivedAt, deliveryId }: TestWebhook): Promise<WebhookResult> {
+    const request: WebhookRequest = {
+      method,
+      query,
+      headers: Object.fromEntries(Object.entries(headers).map(([name, value]) => [name.toLowerCase(), value])),
+      ...encodeBody(body),
+      receivedAt: receivedAt ?? new Date().toISOString(),
+    }
+    const params = { channelId: this.channelId, deliveryId: deliveryId ?? `dlv_${++this.#lastNumber}`, request }
+    const result = await this.#peer.request('channel.webhook', params)
+    this.take(result.messages ?? [], undefined)
+    return result
+  }
+
+  /** Has a reply delivered. The metadata holds the recipient unless given. */
+  send(reply: Partial<Omit<SendParams, 'channelId'>> & { recipient: string; text: string }): Promise<SendResult> {
+    const metadata = reply.metadata ?? { [this.#recipientKey]: reply.recipient }
+    return this.#peer.request('channel.send', { deliveryId: `snd_${++this.#lastNumber}`, ...reply, metadata, channelId: this.channelId })
+  }
+
+  disconnect(): Promise<DisconnectResult> {
+    return this.#peer.request('channel.disconnect', { channelId: this.channelId })
+  }
+
+  /** Counts the new ones, as the gateway does. */
+  take(messages: InboundMessage[], cursor: string | undefined): number {
+    const known = new Set(this.messages.map(({ id }) => id))
+    const fresh = messages.filter(({ id }) => !known.has(id))
+    this.messages.push(...fresh)
+    this.cursor = cursor ?? this.cursor
+    return fresh.length
+  }
+}
+
+function encodeBody(body: unknown): Pick<WebhookRequest, 'body' | 'bodyEncoding'> {
+  if (body === undefined) return { body: '', bodyEncoding: 'utf8' }
+  if (typeof body === 'string') return { body, bodyEncoding: 'utf8' }
+  if (!(body instanceof Uint8Array)) return { body: JSON.stringify(body), bodyEncoding: 'utf8' }
+  const bytes = Buffer.from(body)
+  const text = bytes.toString()
+  return Buffer.from(text).equals(bytes) ? { body: text, bodyEncoding: 'utf8' } : { body: bytes.toString('base64'), bodyEncoding: 'base64' }
+}
