@@ -39,14 +39,14 @@ export interface PluginContext<N extends Needs = Needs, C extends Collections = 
   readonly settings: SettingValues<S>
   readonly log: Log
   /** Adds REST routes below `/api`. */
-  routes(this: void, routes: Route[]): void
+  readonly routes: (routes: Route[]) => void
   /** Open sets of the HTTP room: authenticators, tenant resolver, drain state. */
   readonly http: HttpRegistry
-  emit<T>(this: void, event: EventRef<T>, payload: NoInfer<T>): void
+  readonly emit: <T>(event: EventRef<T>, payload: NoInfer<T>) => void
   /** Handlers run after the emitter's turn; a failing one is logged and hurts no one else. */
-  on<T>(this: void, event: EventRef<T>, handler: (payload: T) => void | Promise<void>): void
+  readonly on: <T>(event: EventRef<T>, handler: (payload: T) => void | Promise<void>) => void
   /** Undo at stop, last registered first. Awaited. */
-  onStop(this: void, undo: () => void | Promise<void>): void
+  readonly onStop: (undo: () => void | Promise<void>) => void
 }
 
 export interface PluginDefinition<

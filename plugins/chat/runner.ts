@@ -53,6 +53,8 @@ export class TaskRunner {
   readonly #needs: RunnerNeeds
   readonly #running = new Map<string, Run>()
   #timers: NodeJS.Timeout[] = []
+  /** Work on a timer, by name: one of each at a time. */
+  readonly #chores = new Map<string, Promise<void>>()
   #scanning: Promise<void> | undefined
   #again = false
   #open = false
@@ -64,10 +66,10 @@ export class TaskRunner {
   start(): void {
     this.#open = true
     this.#timers = [
-      setInterval(() => void this.#guard('look for unfinished tasks', () => this.#recover()), SCAN_MS),
-      setInterval(() => void this.#guard('renew the leases of running tasks', () => this.#renew()), RENEW_MS),
+      setInterval(() => this.#chore('look for unfinished tasks', () => this.#recover()), SCAN_MS),
+      setInterval(() => this.#chore('renew the leases of running tasks', () => this.#renew()), RENEW_MS),
     ]
-    void this.#guard('look for unfinished tasks', () => this.#recover())
+    this.#chore('look for unfinished tasks', () => this.#recover())
   }
 
   /** Looks for work now. Calls during a look make one more. */
@@ -89,7 +91,7 @@ export class TaskRunner {
   async stop(): Promise<void> {
     this.#open = false
     for (const timer of this.#timers) clearInterval(timer)
-    await this.#scanning
+    await Promise.all([this.#scanning, ...this.#chores.values()])
     const grace = setTimeout(() => {
       for (const { abort } of this.#running.values()) abort.abort(new Ended('stopping'))
     }, this.#needs.stopGraceMs())
@@ -189,6 +191,14 @@ export class TaskRunner {
   async #isSettling(id: string): Promise<boolean> {
     const task = await this.#needs.tasks.everyone.findOne({ id })
     return task?.status === 'settling' && task.lease?.by === this.#needs.holder.id
+  }
+
+  #chore(what: string, work: () => Promise<void>): void {
+    if (this.#chores.has(what)) return
+    this.#chores.set(
+      what,
+      this.#guard(what, work).finally(() => this.#chores.delete(what)),
+    )
   }
 
   /** A failure here is the store's: it is logged, and the next look or the lease's end brings the work back. */

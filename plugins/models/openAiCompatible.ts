@@ -5,6 +5,7 @@ import { boundedFetch } from './boundedFetch.js'
 import type { Generated, GenerateRequest, ModelMessage, ModelProvider } from './contract.js'
 import type { ProviderSettings } from './settings.js'
 import { bindTools } from './toolCalls.js'
+import { unlessAborted } from './unlessAborted.js'
 
 const MAX_REASON_LENGTH = 300
 
@@ -84,29 +85,6 @@ const alternating = (messages: ModelMessage[]): { role: 'user' | 'assistant'; co
 
 const withAttachments = ({ content, attachments = [] }: ModelMessage): string =>
   [content, ...attachments.map(({ name, text }) => `Attached document ${JSON.stringify(name)}:\n${text}`)].join('\n\n')
-
-/** A tool that ignores its signal does not hold up a cancelled answer. */
-const unlessAborted = async <T>(signal: AbortSignal, work: Promise<T>): Promise<T> => {
-  const { promise: aborted, reject } = withReject()
-  const abort = (): void => reject(signal.reason)
-  signal.addEventListener('abort', abort, { once: true })
-  if (signal.aborted) abort()
-  try {
-    return await Promise.race([work, aborted])
-  } finally {
-    signal.removeEventListener('abort', abort)
-    // Its late failure is the abort that was reported already.
-    work.catch(() => undefined)
-  }
-}
-
-const withReject = (): { promise: Promise<never>; reject: (reason: unknown) => void } => {
-  let reject: (reason: unknown) => void = () => undefined
-  const promise = new Promise<never>((_, refuse) => {
-    reject = refuse
-  })
-  return { promise, reject }
-}
 
 interface CallFailure extends Error {
   statusCode?: number

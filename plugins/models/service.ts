@@ -1,5 +1,6 @@
 import { upstreamUnavailable } from '../../core/errors.js'
 import { OFFLINE, type Generated, type GenerateRequest, type ModelProvider, type Models } from './contract.js'
+import { unlessAborted } from './unlessAborted.js'
 
 interface Choice {
   provider: ModelProvider
@@ -32,7 +33,7 @@ export class ModelService implements Models {
   async generate(request: GenerateRequest): Promise<Generated> {
     request.signal.throwIfAborted()
     const { provider, model } = this.#choose(request.model)
-    const generated = await provider.generate(model, request)
+    const generated = await unlessAborted(request.signal, provider.generate(model, request))
     if (generated.text.trim() === '')
       throw upstreamUnavailable(`The model ${generated.model} gave an empty answer: try again, or use another model`)
     return generated

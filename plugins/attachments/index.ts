@@ -1,0 +1,12 @@
+import { definePlugin } from '../../core/plugin.js'
+import { chat } from '../chat/contract.js'
+import { documents } from '../documents/contract.js'
+
+/** Lets messages carry documents: chat and documents stand without each other, and meet here. */
+export default definePlugin({
+  id: 'attachments',
+  needs: { chat, documents },
+  setup: ({ needs, onStop }) => {
+    onStop(needs.chat.attachmentSource({ text: (owner, id) => needs.documents.text(owner, id) }))
+  },
+})
