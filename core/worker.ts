@@ -26,9 +26,6 @@ export const workerFile = (name: WorkerName): URL => {
 /** Starts a worker thread of the program. From source it runs under tsx, whatever the main thread was started with. */
 export const startWorker = (name: WorkerName, options: WorkerOptions = {}): Worker => {
   const file = workerFile(name)
-  return fromSource ? new Worker(runSource(file), { ...options, eval: true, execArgv: [] }) : new Worker(file, options)
+  if (!fromSource) return new Worker(file, options)
+  return new Worker(new URL('runSource.mjs', import.meta.url), { ...options, argv: [file.href], execArgv: [] })
 }
-
-/** A thread does not take over `--import tsx` on every version of Node, so its program registers it. */
-const runSource = (file: URL): string =>
-  `import(${JSON.stringify(import.meta.resolve('tsx/esm/api'))}).then(({ register }) => { register(); return import(${JSON.stringify(file.href)}) })`
