@@ -31,7 +31,7 @@ async function buildJavaScript() {
 // Chunks are named after their content. Old ones go once the new ones stand, so that nobody finds dist/ half empty.
 async function removeOldChunks(current) {
   const chunks = await readdir(join(here, 'dist/chunks')).catch(() => [])
-  await Promise.all(chunks.filter((name) => !current.has(`dist/chunks/${name}`)).map((name) => rm(join(here, 'dist/chunks', name))))
+  await Promise.all(chunks.filter(name => !current.has(`dist/chunks/${name}`)).map(name => rm(join(here, 'dist/chunks', name))))
 }
 
 async function buildDeclarations() {

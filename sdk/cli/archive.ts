@@ -1,0 +1,70 @@
+import { createWriteStream } from 'node:fs'
+import { mkdir, readdir, readFile, rename, rm, stat } from 'node:fs/promises'
+import { dirname, join, relative, resolve, sep } from 'node:path'
+import { pipeline } from 'node:stream/promises'
+import { ZipFile } from 'yazl'
+import { findEntry } from '../entry.js'
+import { CliError, type PluginProject } from './project.js'
+
+/** The earliest time a ZIP can hold: the same input makes the same bytes, whenever and wherever it is built. */
+const FIXED_TIME = new Date('1980-01-01T00:00:00Z')
+const SCRIPT = /\.[cm]?[jt]sx?$/
+
+/** Whether the entry is bundled: JavaScript and TypeScript are, any other program is shipped as it is. */
+export const isScript = ({ manifest }: PluginProject): boolean => SCRIPT.test(manifest.entrypoint)
+
+/** Writes the `.service-plugin` archive. `script` is the bundle of a JavaScript plugin. Returns the names inside. */
+export async function writeArchive(project: PluginProject, script: string | undefined, out: string): Promise<string[]> {
+  const entries = new Map<string, Buffer>([['manifest.json', await readFile(join(project.directory, 'manifest.json'))]])
+  if (script !== undefined) entries.set(`${project.manifest.name}.mjs`, Buffer.from(script))
+  for (const file of await listFiles(project, script === undefined ? await programFiles(project) : [])) {
+    if (!entries.has(file)) entries.set(file, await readFile(join(project.directory, file)))
+  }
+  const names = [...entries.keys()].sort((a, b) => (a < b ? -1 : 1))
+  const zip = new ZipFile()
+  for (const name of names) {
+    zip.addBuffer(entries.get(name) ?? Buffer.alloc(0), name, { mtime: FIXED_TIME, mode: 0o100644, forceDosTimestamp: true })
+  }
+  zip.end()
+  await mkdir(dirname(resolve(out)), { recursive: true })
+  const unfinished = `${out}.${process.pid}.tmp`
+  try {
+    await pipeline(zip.outputStream, createWriteStream(unfinished))
+    await rename(unfinished, out)
+  } catch (error) {
+    await rm(unfinished, { force: true })
+    throw error
+  }
+  return names
+}
+
+/** Of a program in another language: the entry, its runtime configuration, and what its command names of this folder. */
+async function programFiles(project: PluginProject): Promise<string[]> {
+  const { directory, manifest } = project
+  const entry = await findEntry(directory, manifest.name).catch((error: unknown) => {
+    throw new CliError((error as Error).message)
+  })
+  if (entry?.runtimeConfig === undefined) {
+    const example = `${manifest.entrypoint}.runtimeconfig.json with {"command": ["python3", "${manifest.entrypoint}"]}`
+    throw new CliError(
+      `The entrypoint ${manifest.entrypoint} is no JavaScript, so it needs a runtime configuration beside it: write ${example}`,
+    )
+  }
+  const named = await Promise.all(entry.command.map(async part => ((await isFile(join(directory, part))) ? [part] : [])))
+  return [entry.runtimeConfig, entry.file, manifest.entrypoint, ...named.flat()]
+}
+
+async function listFiles({ directory, files }: PluginProject, program: string[]): Promise<string[]> {
+  const found: string[] = []
+  for (const path of [...program, ...files]) {
+    const whole = join(directory, path)
+    if ((await stat(whole)).isFile()) found.push(path)
+    else {
+      const inside = await readdir(whole, { recursive: true, withFileTypes: true })
+      found.push(...inside.filter(entry => entry.isFile()).map(entry => relative(directory, join(entry.parentPath, entry.name))))
+    }
+  }
+  return found.map(path => relative(directory, join(directory, path)).split(sep).join('/'))
+}
+
+const isFile = async (path: string): Promise<boolean> => (await stat(path).catch(() => undefined))?.isFile() ?? false

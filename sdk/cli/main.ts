@@ -1,0 +1,70 @@
+import { createRequire } from 'node:module'
+import { join, relative, resolve } from 'node:path'
+import { Command, Option } from 'commander'
+import { isScript, writeArchive } from './archive.js'
+import { bundle } from './bundle.js'
+import { checkProject, CliError, type PluginProject } from './project.js'
+import { KINDS, scaffold, type Kind } from './scaffold.js'
+
+const { version } = createRequire(import.meta.url)('@agent-gateway/sdk/package.json') as { version: string }
+
+const say = (line: string): void => void process.stdout.write(`${line}\n`)
+const near = (path: string): string => relative(process.cwd(), path) || '.'
+
+async function create(name: string, { kind, dir, sdk }: { kind: Kind; dir?: string; sdk?: string }): Promise<void> {
+  const directory = resolve(dir ?? name)
+  const files = await scaffold(name, { kind, directory, sdk: sdk ?? `^${version}` })
+  for (const file of files) say(`wrote ${near(join(directory, file))}`)
+  say(`Next: cd ${near(directory)} && npm install && npm test`)
+}
+
+async function validate(directory: string): Promise<PluginProject> {
+  const { project, lines } = await checkProject(directory)
+  for (const line of lines) process.stderr.write(`${line}\n`)
+  if (!project) throw new CliError('The manifest cannot be published: correct the errors above')
+  return project
+}
+
+async function build(directory: string, { out, archive }: { out?: string; archive: boolean }): Promise<void> {
+  const project = await validate(directory)
+  const script = isScript(project) ? await bundle(project) : undefined
+  if (script) say(`wrote ${near(script.file)} (${Math.ceil(script.text.length / 1024)} KiB)`)
+  if (!archive) {
+    if (!script) say('nothing to bundle: the program is shipped as it is')
+    return
+  }
+  const file = resolve(out ?? join(project.directory, `${project.manifest.name}-${project.manifest.version}.service-plugin`))
+  const names = await writeArchive(project, script?.text, file)
+  say(`wrote ${near(file)} (${names.join(', ')})`)
+}
+
+const program = new Command('service').description('The command line of Agent Gateway for developers.').version(version)
+const dev = program.command('dev').description('make plugins')
+dev
+  .command('new <name>')
+  .description('write a new plugin in TypeScript')
+  .addOption(new Option('--kind <kind>', 'what it is').choices([...KINDS]).makeOptionMandatory())
+  .option('--dir <folder>', 'where to (default: a folder of its name)')
+  .option('--sdk <range or path>', 'the SDK its package.json asks for (default: this version)')
+  .action(create)
+dev
+  .command('validate [folder]')
+  .description('check manifest.json as it must be to be published')
+  .action(async (directory = '.') => {
+    const { manifest } = await validate(directory as string)
+    say(`${manifest.name} ${manifest.version} is a valid ${manifest.pluginInterface}`)
+  })
+dev
+  .command('build [folder]')
+  .description('check, bundle into publish/, and write the .service-plugin archive')
+  .option('--out <file>', 'where the archive goes (default: <name>-<version>.service-plugin in the folder)')
+  .option('--no-archive', 'only the bundle')
+  .action((directory: string | undefined, options: { out?: string; archive: boolean }) => build(directory ?? '.', options))
+
+try {
+  await program.parseAsync()
+} catch (error) {
+  if (!(error instanceof CliError)) throw error
+  process.stderr.write(`${error.message}\n`)
+  process.exitCode = 1
+}
