@@ -38,7 +38,11 @@ describe('a plugin written with the SDK', () => {
         assert.equal(first.info, 'hello c1 nothing')
         await first.send({ recipient: 'r', text: 'poll' })
         assert.deepEqual(await first.disconnect(), { cursor: 'after 1' })
-        const again = await running.connect({ channelId: 'c1', settings: { token: 'right', greeting: 'hi', extra: 'x' }, cursor: 'after 1' })
+        const again = await running.connect({
+          channelId: 'c1',
+          settings: { token: 'right', greeting: 'hi', extra: 'x' },
+          cursor: 'after 1',
+        })
         assert.equal(again.info, 'hi c1 x')
         assert.deepEqual(
           running.statuses.map(({ status, message }) => `${status} ${message ?? ''}`),
@@ -76,7 +80,10 @@ describe('a plugin written with the SDK', () => {
 
       it('refuses settings at connect and tries them without connecting', async () => {
         const running = await started(start())
-        await assert.rejects(running.connect({ settings: { token: 'wrong' } }), { code: RpcErrorCode.rejected, message: 'The token is refused' })
+        await assert.rejects(running.connect({ settings: { token: 'wrong' } }), {
+          code: RpcErrorCode.rejected,
+          message: 'The token is refused',
+        })
         assert.deepEqual(await running.testSettings({ token: 'right' }), { ok: true, message: 'hello' })
         assert.deepEqual(await running.testSettings({ token: 'odd' }), { ok: false, message: 'hello' })
       })
@@ -105,7 +112,7 @@ describe('a plugin written with the SDK', () => {
 
       it('keeps channels apart', async () => {
         const running = await started(start())
-        const [a, b] = await Promise.all(['a', 'b'].map((channelId) => running.connect({ channelId, settings: { token: 'right' } })))
+        const [a, b] = await Promise.all(['a', 'b'].map(channelId => running.connect({ channelId, settings: { token: 'right' } })))
         await a!.disconnect()
         assert.deepEqual(await b!.send({ recipient: 'r', text: 'nothing' }), {})
       })
@@ -128,15 +135,25 @@ describe('a plugin written with the SDK', () => {
 
     it('refuses damaged documents for good, and reports a fault of its own as one', async () => {
       const running = await started(startPlugin(extractorDefinition))
-      await assert.rejects(running.extract({ name: 'a.txt', content: 'bad:x' }), { code: RpcErrorCode.rejected, message: 'a.txt is damaged', retryable: false })
-      await assert.rejects(running.extract({ name: 'a.txt', content: 'none:x' }), { code: RpcErrorCode.internalError, message: /must return an object with a text/ })
+      await assert.rejects(running.extract({ name: 'a.txt', content: 'bad:x' }), {
+        code: RpcErrorCode.rejected,
+        message: 'a.txt is damaged',
+        retryable: false,
+      })
+      await assert.rejects(running.extract({ name: 'a.txt', content: 'none:x' }), {
+        code: RpcErrorCode.internalError,
+        message: /must return an object with a text/,
+      })
     })
   })
 
   describe('lives and dies as the gateway expects', () => {
     it('takes the first protocol version it speaks, and names both sides when there is none', async () => {
       await started(startPlugin(extractorDefinition, { protocolVersions: ['2999-01-01', '2026-11-01'] }))
-      await assert.rejects(asProcess('extractorPlugin', { protocolVersions: ['2999-01-01'] }), /No common protocol version: the gateway speaks 2999-01-01, this plugin 2026-11-01/)
+      await assert.rejects(
+        asProcess('extractorPlugin', { protocolVersions: ['2999-01-01'] }),
+        /No common protocol version: the gateway speaks 2999-01-01, this plugin 2026-11-01/,
+      )
     })
 
     it('answers pings, and refuses a second handshake', async () => {

@@ -1,0 +1,222 @@
+import assert from 'node:assert/strict'
+import { execFile } from 'node:child_process'
+import { createHash } from 'node:crypto'
+import { createWriteStream } from 'node:fs'
+import { mkdir, mkdtemp, readdir, readFile, realpath, rm, symlink, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { dirname, join } from 'node:path'
+import { pipeline } from 'node:stream/promises'
+import { fileURLToPath } from 'node:url'
+import { archivedFiles } from './zip.js'
+import { startPlugin } from '../../sdk/testing.js'
+
+const root = fileURLToPath(new URL('../..', import.meta.url))
+
+interface Outcome {
+  code: number
+  stdout: string
+  stderr: string
+}
+
+const run = (program: string, args: string[], cwd: string): Promise<Outcome> =>
+  new Promise(resolve => {
+    const child = execFile(program, args, { cwd, env: { ...process.env, NODE_OPTIONS: '' } }, (_error, stdout, stderr) =>
+      resolve({ code: child.exitCode ?? -1, stdout, stderr }),
+    )
+  })
+
+describe('service dev', () => {
+  let folder: string
+  const service = (...args: string[]): Promise<Outcome> => run(process.execPath, [join(root, 'sdk/bin/service.js'), 'dev', ...args], folder)
+  const write = async (path: string, content: unknown): Promise<void> => {
+    await mkdir(dirname(join(folder, path)), { recursive: true })
+    await writeFile(join(folder, path), typeof content === 'string' ? content : JSON.stringify(content, null, 2))
+  }
+  /** What `npm install` would do. */
+  const install = async (name: string): Promise<void> => {
+    await mkdir(join(folder, name, 'node_modules/@agent-gateway'), { recursive: true })
+    await symlink(join(root, 'sdk'), join(folder, name, 'node_modules/@agent-gateway/sdk'))
+    await symlink(join(root, 'node_modules/@types'), join(folder, name, 'node_modules/@types'))
+  }
+  const unpack = async (archive: string, to: string): Promise<string[]> => {
+    const names: string[] = []
+    for await (const { name, stream } of archivedFiles(join(folder, archive))) {
+      names.push(name)
+      await mkdir(dirname(join(folder, to, name)), { recursive: true })
+      await pipeline(stream, createWriteStream(join(folder, to, name)))
+    }
+    return names
+  }
+
+  before(async () => {
+    const built = await run(process.execPath, [join(root, 'sdk/build.mjs')], root)
+    assert.equal(built.code, 0, built.stderr)
+  })
+  beforeEach(async () => {
+    folder = await realpath(await mkdtemp(join(tmpdir(), 'service-dev-')))
+  })
+  afterEach(() => rm(folder, { recursive: true, force: true }))
+
+  for (const kind of ['channel', 'extractor']) {
+    it(`makes a new ${kind} that type-checks, builds, passes its own test, and runs out of its archive alone`, async () => {
+      assert.equal((await service('new', 'my-plugin', '--kind', kind)).code, 0)
+      await install('my-plugin')
+      const built = await service('build', 'my-plugin')
+      assert.deepEqual([built.code, built.stderr], [0, ''])
+      const checks = await Promise.all([
+        run(process.execPath, [join(root, 'node_modules/typescript/bin/tsc'), '-p', 'my-plugin'], folder),
+        run(process.execPath, ['--test', 'my-plugin/test/plugin.test.mjs'], folder),
+      ])
+      for (const { code, stdout, stderr } of checks) assert.equal(code, 0, stdout + stderr)
+      assert.deepEqual(await unpack('my-plugin/my-plugin-0.1.0.service-plugin', 'unpacked/my-plugin'), ['manifest.json', 'my-plugin.mjs'])
+      await rm(join(folder, 'my-plugin'), { recursive: true })
+      const alone = join(folder, 'unpacked/my-plugin')
+      const plugin = await startPlugin(alone, {
+        dataDir: join(folder, 'data'),
+        nodeArgs: ['--experimental-permission', `--allow-fs-read=${alone}`, `--allow-fs-write=${join(folder, 'data')}`],
+      })
+      assert.equal(plugin.manifest?.name, 'my-plugin')
+      assert.deepEqual(await plugin.peer.request('plugin.ping', {}), {})
+      assert.equal((await plugin.stop()).code, 0)
+    })
+  }
+
+  it('builds the same archive from the same folder, byte for byte', async () => {
+    await service('new', 'same', '--kind', 'extractor')
+    await install('same')
+    const hashes = []
+    for (const out of ['a', 'b']) {
+      await service('build', 'same', '--out', `${out}/x.service-plugin`)
+      hashes.push(
+        createHash('sha256')
+          .update(await readFile(join(folder, out, 'x.service-plugin')))
+          .digest('hex'),
+      )
+    }
+    assert.equal(hashes[0], hashes[1])
+  })
+
+  it('leaves the archive out with --no-archive', async () => {
+    await service('new', 'only', '--kind', 'extractor')
+    await install('only')
+    assert.equal((await service('build', 'only', '--no-archive')).code, 0)
+    assert.deepEqual(await readdir(join(folder, 'only/publish')), ['only.mjs'])
+    assert.ok(!(await readdir(join(folder, 'only'))).some(name => name.endsWith('.service-plugin')))
+  })
+
+  it('bundles CommonJS packages that call require', async () => {
+    await service('new', 'old', '--kind', 'extractor')
+    await install('old')
+    await write('old/node_modules/legacy/package.json', { name: 'legacy', version: '1.0.0', main: 'index.js' })
+    await write('old/node_modules/legacy/index.js', "module.exports = require('node:path').sep + require('util').format('%s', 'ok')")
+    await write(
+      'old/src/index.ts',
+      "import legacy from 'legacy'\nimport { defineDocumentExtractor } from '@agent-gateway/sdk'\ndefineDocumentExtractor({ extract: () => ({ text: legacy }) })\n",
+    )
+    assert.equal((await service('build', 'old')).code, 0)
+    const plugin = await startPlugin(join(folder, 'old'))
+    assert.equal((await plugin.extract({ name: 'a.old', content: '' })).text, '/ok')
+    await plugin.stop()
+  })
+
+  it('archives a program in another language with its configuration and files', async () => {
+    const manifest = { name: 'py', version: '2.0.0', description: 'd', entrypoint: 'py', pluginInterface: 'ModelProvider', files: ['lib'] }
+    await write('py/manifest.json', manifest)
+    await write('py/py.runtimeconfig.json', { command: ['python3', '-B', 'py', 'extra.txt', '--flag'] })
+    for (const file of ['py', 'extra.txt', 'lib/b.py', 'lib/deep/a.py', 'not-listed.txt']) await write(`py/${file}`, file)
+    assert.equal((await service('build', 'py')).code, 0)
+    const expected = ['extra.txt', 'lib/b.py', 'lib/deep/a.py', 'manifest.json', 'py', 'py.runtimeconfig.json']
+    assert.deepEqual(await unpack('py/py-2.0.0.service-plugin', 'out'), expected)
+    assert.equal(await readFile(join(folder, 'out/lib/deep/a.py'), 'utf8'), 'lib/deep/a.py')
+  })
+
+  describe('says what is wrong, where, and what to write instead', () => {
+    const complete = { name: 'x', version: '1.0.0', description: 'd', entrypoint: 'index.js', pluginInterface: 'ModelProvider' }
+    const cases: [string, string | object, RegExp][] = [
+      [
+        'a missing name',
+        { ...complete, name: undefined },
+        /p\/manifest\.json:1:1: error: name: is missing: write for example "name": "my-plugin"/,
+      ],
+      [
+        'a version that is no SemVer',
+        { ...complete, version: '1.0' },
+        /manifest\.json:3:14: error: version: "1\.0" is no SemVer version: write for example "version": "1\.0\.0"/,
+      ],
+      ['a blank description', { ...complete, description: ' ' }, /:4:18: error: description: must be a text/],
+      [
+        'no entrypoint',
+        { ...complete, entrypoint: undefined },
+        /error: entrypoint: is missing: write for example "entrypoint": "src\/index\.ts"/,
+      ],
+      ['an entrypoint that does not exist', { ...complete, entrypoint: 'nowhere.js' }, /:5:17: error: "nowhere\.js" does not exist/],
+      [
+        'an entrypoint outside the folder',
+        { ...complete, entrypoint: '../index.js' },
+        /error: "\.\.\/index\.js" leaves the plugin's folder/,
+      ],
+      [
+        'no pluginInterface',
+        { ...complete, pluginInterface: undefined },
+        /error: pluginInterface: is missing: write "pluginInterface": with one of ChannelAdapter/,
+      ],
+      ['a Tool', { ...complete, pluginInterface: 'Tool' }, /:6:22: error: pluginInterface: Tool plugins are not taken/],
+      [
+        'an invalid channel type',
+        { ...complete, pluginInterface: 'ChannelAdapter', channelType: '9' },
+        /error: channelType: "9" does not match/,
+      ],
+      ['a comma too many', '{\n  "name": "x",\n}', /:3:1: error: no valid JSON: remove the comma before "}"/],
+      ['single quotes', '{\n  "name": \'x\'\n}', /:2:11: error: no valid JSON: write double quotes/],
+      ['a comment', '{ // c\n}', /:1:3: error: no valid JSON: a field name in double quotes/],
+      ['a file that ends too early', '{"a": [1, 2', /:1:12: error: no valid JSON: a comma or "]" is missing/],
+      ['text that is no object', '"text"', /:1:1: error: is missing: write "pluginInterface"/],
+    ]
+    for (const [what, manifest, message] of cases) {
+      it(`of ${what}`, async () => {
+        await write('p/manifest.json', manifest)
+        await write('p/index.js', '')
+        const { code, stderr } = await service('validate', 'p')
+        assert.equal(code, 1)
+        assert.match(stderr, message)
+      })
+    }
+
+    it('of warnings, which stop nothing', async () => {
+      await write('p/manifest.json', { ...complete, settings: [{ name: 'port', type: 'number' }] })
+      await write('p/index.js', '')
+      const { code, stdout, stderr } = await service('validate', 'p')
+      assert.deepEqual([code, stdout], [0, 'x 1.0.0 is a valid ModelProvider\n'])
+      assert.match(stderr, /:10:15: warning: settings\[0\]\.type: must be "string" or "secret", not "number"/)
+    })
+
+    it('of a folder without a manifest', async () => {
+      const { code, stderr } = await service('build', '.')
+      assert.equal(code, 1)
+      assert.match(stderr, /manifest\.json cannot be read.*service dev new/)
+    })
+
+    it('of source code that cannot be bundled', async () => {
+      await write('p/manifest.json', complete)
+      await write('p/index.js', "import 'not-installed'\nconst = 5")
+      const { code, stderr } = await service('build', 'p')
+      assert.equal(code, 1)
+      assert.match(stderr, /index\.js:2:7: error:/)
+      await write('p/index.js', "import 'not-installed'")
+      assert.match((await service('build', 'p')).stderr, /index\.js:1:8: error: Could not resolve "not-installed".*run npm install first/)
+    })
+
+    it('of a program in another language without its configuration', async () => {
+      await write('p/manifest.json', { ...complete, entrypoint: 'run.py' })
+      await write('p/run.py', '')
+      assert.match((await service('build', 'p')).stderr, /run\.py is no JavaScript, so it needs a runtime configuration/)
+    })
+
+    it('of a bad name and of a folder in use', async () => {
+      assert.match((await service('new', 'My Plugin', '--kind', 'channel')).stderr, /is no good name/)
+      await write('taken/file', '')
+      assert.match((await service('new', 'taken', '--kind', 'channel')).stderr, /is not empty/)
+      assert.match((await service('new', 'kindless', '--kind', 'tool')).stderr, /Allowed choices are channel, extractor/)
+    })
+  })
+})
