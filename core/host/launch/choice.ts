@@ -1,0 +1,48 @@
+import type { Entry } from '../entry.js'
+import { bubblewrap } from './bubblewrap.js'
+import { nodePermission } from './nodePermission.js'
+import { TIERS, type Tier, type TierName } from './tier.js'
+import { unconfined } from './unconfined.js'
+
+/** The tiers, strongest first. */
+const tiers: readonly Tier[] = [bubblewrap, nodePermission]
+
+/** What each tier's probe said; probes run once in a process. */
+const probes = new Map<TierName, Promise<string | undefined>>()
+
+const probe = (tier: Tier): Promise<string | undefined> => {
+  const known = probes.get(tier.name) ?? tier.probe()
+  probes.set(tier.name, known)
+  return known
+}
+
+export interface TierWish {
+  entry: Entry
+  /** The weakest tier that the administrator lets plugins run in. */
+  minimum: TierName
+  /** The administrator allowed this plugin by name to run without confinement. */
+  mayRunUnconfined: boolean
+  /** Only these are looked at; all by default. */
+  available?: readonly TierName[]
+}
+
+export type TierChoice = { tier: Tier } | { refused: string }
+
+/** The strongest tier that works here, can hold this program, and is not below the minimum. */
+export const chooseTier = async ({ entry, minimum, mayRunUnconfined, available = TIERS }: TierWish): Promise<TierChoice> => {
+  const reasons: string[] = []
+  for (const tier of tiers.filter(({ name }) => available.includes(name))) {
+    if (TIERS.indexOf(tier.name) > TIERS.indexOf(minimum))
+      reasons.push(`${tier.name} is below Service:Plugins:Sandbox:Minimum (${minimum})`)
+    else if (!tier.accepts(entry)) reasons.push(`${tier.name} can confine JavaScript only`)
+    else {
+      const failure = await probe(tier)
+      if (failure === undefined) return { tier }
+      reasons.push(`${tier.name} does not work here: ${failure}`)
+    }
+  }
+  if (mayRunUnconfined && available.includes('none')) return { tier: unconfined }
+  return {
+    refused: `no sandbox here can hold this program: ${reasons.join('; ')}. Install bubblewrap, or allow the plugin by name in Service:Plugins:Sandbox:AllowUnconfined`,
+  }
+}

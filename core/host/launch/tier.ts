@@ -1,0 +1,48 @@
+import type { Entry } from '../entry.js'
+
+/** How far a plugin is confined, strongest first. `deno` takes its place between the first two. */
+export const TIERS = ['bubblewrap', 'node-permission', 'none'] as const
+export type TierName = (typeof TIERS)[number]
+
+/** A plugin about to be started. */
+export interface LaunchRequest {
+  /** The staged copy of the plugin's files, read only. */
+  directory: string
+  /** The plugin's own writable directory. */
+  dataDir: string
+  entry: Entry
+  network: Network
+  maxHeapMb: number
+}
+
+/** What a plugin may reach: nothing, everything, or what its manifest lists. */
+export type Network = { kind: 'none' } | { kind: 'open' } | { kind: 'hosts'; hosts: string[] }
+
+/** A program to start, and what holds of it. */
+export interface Launch {
+  command: string
+  args: string[]
+  env: Record<string, string>
+  cwd: string
+  /** The plugin's data directory as the plugin sees it. */
+  dataDirInPlugin: string
+  /** What this tier keeps from the plugin, and what it does not. Shown to the administrator. */
+  enforced: string[]
+  open: string[]
+}
+
+export interface Tier {
+  readonly name: TierName
+  /** Whether it works on this machine; `undefined` when it does, else why not. Looked at once. */
+  probe(): Promise<string | undefined>
+  /** Whether it can start this kind of program. */
+  accepts(entry: Entry): boolean
+  prepare(request: LaunchRequest): Launch
+}
+
+/** The few variables that a plugin gets; nothing of the gateway's own environment beside them. */
+export const pluginEnvironment = (): Record<string, string> => ({
+  LANG: 'C.UTF-8',
+  TZ: process.env.TZ ?? 'UTC',
+  NODE_ENV: 'production',
+})

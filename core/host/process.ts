@@ -1,0 +1,222 @@
+import { spawn, type ChildProcessByStdio } from 'node:child_process'
+import type { Readable, Writable } from 'node:stream'
+import { Peer, RpcError, type Handlers, type Listeners, type RequestOptions } from '../../sdk/rpc.js'
+import {
+  PROTOCOL_VERSIONS,
+  RpcErrorCode,
+  type HostRequests,
+  type PluginNotifications,
+  type PluginRequests,
+  type SharedNotifications,
+} from '../../sdk/protocol.js'
+import { version as hostVersion } from '../version.js'
+import type { Launch } from './launch/tier.js'
+import type { HostLimits } from './policy.js'
+import { OutputTail } from './outputTail.js'
+
+export interface ProcessOptions {
+  plugin: { id: string; version: string }
+  limits: HostLimits
+  handlers: Handlers<PluginRequests>
+  listeners: Listeners<PluginNotifications>
+  /** One line that the plugin wrote to stderr, or to stdout beside the protocol. */
+  onLine: (line: string) => void
+  /** Versions to offer, newest first. Tests offer others. */
+  protocolVersions?: readonly string[]
+}
+
+/** How a process ended. */
+export interface Ending {
+  code: number | null
+  signal: NodeJS.Signals | null
+}
+
+type PluginPeer = Peer<HostRequests, PluginRequests, SharedNotifications, PluginNotifications>
+
+/** One running plugin process, from its start to its last output. */
+export class PluginProcess {
+  readonly pid: number
+  readonly startedAt = Date.now()
+  readonly exited: Promise<Ending>
+  readonly tail = new OutputTail()
+  readonly #child: ChildProcessByStdio<Writable, Readable, Readable>
+  readonly #peer: PluginPeer
+  readonly #limits: HostLimits
+  #ending: Ending | undefined
+  #stopping: Promise<Ending> | undefined
+
+  /** Starts the program and shakes hands. Rejects with what went wrong, with the process gone. */
+  static async start(launch: Launch, options: ProcessOptions): Promise<PluginProcess> {
+    const child = spawn(launch.command, launch.args, { cwd: launch.cwd, env: launch.env, stdio: ['pipe', 'pipe', 'pipe'], detached: true })
+    if (child.pid === undefined) throw await spawnFailure(child, launch.command)
+    const process = new PluginProcess(child as ChildProcessByStdio<Writable, Readable, Readable> & { pid: number }, options)
+    try {
+      await process.#shakeHands(launch, options)
+      return process
+    } catch (error) {
+      process.kill()
+      const ending = await process.exited
+      await process.#lastOutput()
+      throw new Error(explainFailure(error, ending, process.tail.lines(5)), { cause: error })
+    }
+  }
+
+  private constructor(child: ChildProcessByStdio<Writable, Readable, Readable> & { pid: number }, options: ProcessOptions) {
+    this.pid = child.pid
+    this.#child = child
+    this.#limits = options.limits
+    this.exited = new Promise(resolve => {
+      // `exit` tells of the death; `close` would wait for a grandchild that holds stdout.
+      child.once('exit', (code, signal) => {
+        this.#ending = { code, signal }
+        this.#peer.close('the plugin process ended')
+        this.#signal('SIGKILL')
+        resolve(this.#ending)
+      })
+    })
+    const onLine = (line: string): void => {
+      this.tail.add(line)
+      options.onLine(line)
+    }
+    this.#peer = new Peer({
+      input: child.stdout,
+      output: child.stdin,
+      handlers: options.handlers,
+      listeners: options.listeners,
+      onNoise: line => {
+        onLine(`[stdout] ${line}`)
+      },
+      onClose: reason => {
+        if (this.#ending || this.#stopping) return
+        onLine(`[gateway] the connection ended: ${reason}`)
+        this.kill()
+      },
+    })
+    readLines(child.stderr, onLine)
+  }
+
+  get ended(): boolean {
+    return this.#ending !== undefined
+  }
+
+  get stats(): PluginPeer['stats'] {
+    return this.#peer.stats
+  }
+
+  /** Milliseconds since bytes last came. */
+  get silentFor(): number {
+    return performance.now() - this.#peer.lastReceivedAt
+  }
+
+  request<M extends keyof HostRequests>(
+    method: M,
+    params: HostRequests[M]['params'],
+    options?: RequestOptions,
+  ): Promise<HostRequests[M]['result']> {
+    return this.#peer.request(method, params, options)
+  }
+
+  /** The stop ladder: a request, the end of its input, SIGTERM, then SIGKILL to the whole group. Safe to call again. */
+  stop(reason: string): Promise<Ending> {
+    this.#stopping ??= this.#stop(reason)
+    return this.#stopping
+  }
+
+  kill(): void {
+    this.#signal('SIGKILL')
+  }
+
+  async #stop(reason: string): Promise<Ending> {
+    const { shutdownRequest, endOfInput, terminate } = this.#limits
+    const asked = this.#peer.request(
+      'plugin.shutdown',
+      { reason },
+      { timeoutMs: shutdownRequest, hardTimeoutMs: shutdownRequest, urgent: true },
+    )
+    const answered = await asked.then(
+      () => true,
+      () => false,
+    )
+    if (!answered && !this.ended) this.tail.add('[gateway] it did not answer the request to shut down')
+    this.#child.stdin.end()
+    if (await this.#endsWithin(endOfInput)) return this.exited
+    this.#signal('SIGTERM')
+    if (await this.#endsWithin(terminate)) return this.exited
+    this.#signal('SIGKILL')
+    return this.exited
+  }
+
+  async #endsWithin(milliseconds: number): Promise<boolean> {
+    let timer: NodeJS.Timeout | undefined
+    const late = new Promise<boolean>(resolve => (timer = setTimeout(resolve, milliseconds, false)))
+    const ended = await Promise.race([this.exited.then(() => true), late])
+    clearTimeout(timer)
+    return ended
+  }
+
+  /** To the group, which the process leads: its children go with it. */
+  #signal(signal: NodeJS.Signals): void {
+    try {
+      process.kill(-this.pid, signal)
+    } catch {
+      // The group is gone already.
+    }
+  }
+
+  async #shakeHands(launch: Launch, { plugin, limits, protocolVersions = PROTOCOL_VERSIONS }: ProcessOptions): Promise<void> {
+    const offer = {
+      protocolVersions: [...protocolVersions],
+      plugin,
+      host: { name: 'agent-gateway', version: hostVersion },
+      dataDir: launch.dataDirInPlugin,
+    }
+    const answer = await this.#peer.request('plugin.initialize', offer, { timeoutMs: limits.handshake, hardTimeoutMs: limits.handshake })
+    const chosen = (answer as { protocolVersion?: unknown } | null)?.protocolVersion
+    if (typeof chosen !== 'string' || !protocolVersions.includes(chosen))
+      throw new Error(
+        `it chose the protocol version ${JSON.stringify(chosen)?.slice(0, 50) ?? 'undefined'}, but this gateway speaks ${protocolVersions.join(', ')}`,
+      )
+  }
+
+  /** Waits briefly for what the ended process still had in its pipes. */
+  async #lastOutput(): Promise<void> {
+    if (this.#child.stderr.readableEnded) return
+    await Promise.race([new Promise(resolve => this.#child.stderr.once('end', resolve)), new Promise(resolve => setTimeout(resolve, 200))])
+  }
+}
+
+const spawnFailure = (child: { once(event: 'error', listener: (error: Error) => void): unknown }, command: string): Promise<Error> =>
+  new Promise(resolve => {
+    child.once('error', error => {
+      resolve(new Error(`${command} could not be started: ${error.message}`))
+    })
+  })
+
+const explainFailure = (error: unknown, { code, signal }: Ending, tail: string[]): string => {
+  const timedOut = error instanceof RpcError && error.code === RpcErrorCode.timeout
+  const ended = error instanceof RpcError && error.code === RpcErrorCode.connectionClosed
+  const what = timedOut
+    ? 'it did not answer the handshake in time'
+    : ended
+      ? `it ended before the handshake (${signal ?? `code ${String(code)}`})`
+      : `the handshake failed: ${(error as Error).message}`
+  return tail.length === 0 ? what : `${what}. Its last output: ${tail.join(' | ')}`
+}
+
+/** Longest line kept; the rest of a longer one is dropped. */
+const MAX_LINE = 2_000
+
+/** Calls `onLine` for each line of the stream; keeps at most one line in memory. */
+const readLines = (stream: Readable, onLine: (line: string) => void): void => {
+  let partial = ''
+  stream.setEncoding('utf8')
+  stream.on('data', (chunk: string) => {
+    const lines = (partial + chunk).split('\n')
+    partial = (lines.pop() ?? '').slice(0, MAX_LINE)
+    for (const line of lines) if (line.trim() !== '') onLine(line.slice(0, MAX_LINE))
+  })
+  stream.on('end', () => {
+    if (partial.trim() !== '') onLine(partial)
+  })
+  stream.on('error', () => undefined)
+}
