@@ -49,12 +49,14 @@ class MongoStore implements Store {
   readonly #db: Db
   readonly #declared = new Map<string, Declared>()
   readonly #ready = new Set<string>()
+  readonly #log: MongoOptions['log']
   readonly #stopSweeping: () => void
   #closing: Promise<void> | undefined
 
   constructor(client: MongoClient, db: Db, log: MongoOptions['log']) {
     this.#client = client
     this.#db = db
+    this.#log = log
     this.#stopSweeping = startSweeping(() => this.sweep(), log)
   }
 
@@ -69,7 +71,7 @@ class MongoStore implements Store {
   async ready(): Promise<void> {
     const added = [...this.#declared].filter(([name]) => !this.#ready.has(name))
     try {
-      await Promise.all(added.map(([name, { spec }]) => applyIndexes(this.#db.collection(name), spec)))
+      await Promise.all(added.map(([name, { spec }]) => applyIndexes(this.#db.collection(name), spec, this.#log)))
     } catch (error) {
       throw explain(error)
     }

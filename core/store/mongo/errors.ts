@@ -36,5 +36,7 @@ const duplicate = (
   const index = indexes.find(
     ({ name, fields, unique }) => unique && (message.includes(`index: ${name} `) || pattern === Object.keys(fields).join()),
   )
-  return new DuplicateKey(collection, index?.declared ?? ['id'], error)
+  if (index || pattern === '_id' || message.includes('index: _id_')) return new DuplicateKey(collection, index?.declared ?? ['id'], error)
+  // The server does not say which: a made-up id is hardly ever the one.
+  return new DuplicateKey(collection, indexes.find(({ unique }) => unique)?.declared ?? ['id'], error)
 }

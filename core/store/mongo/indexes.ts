@@ -1,4 +1,5 @@
 import type { Collection, IndexDescription } from 'mongodb'
+import type { Log } from '../../log.js'
 import type { CollectionSpec, Document } from '../collection.js'
 import { builtIndexes, type BuiltIndex } from '../indexes.js'
 import { toSort } from './names.js'
@@ -19,22 +20,47 @@ const indexName = ({ fields, unique, required }: BuiltIndex): string => {
   return `${unique ? 'u' : 'i'}:${columns.join(',')}${required.length > 0 ? '?' : ''}`
 }
 
+/** MongoDB's error codes: https://www.mongodb.com/docs/manual/reference/error-codes/ */
+const namespaceNotFound = 26
+const notImplemented = 238
+
+const codeOf = (error: unknown): unknown => (error as { code?: unknown }).code
+
 /** Makes a collection's indexes exist and removes those that are no longer declared. */
-export const applyIndexes = async (collection: Collection<MongoRow>, spec: CollectionSpec<Document>): Promise<void> => {
+export const applyIndexes = async (
+  collection: Collection<MongoRow>,
+  spec: CollectionSpec<Document>,
+  log?: Pick<Log, 'warn'>,
+): Promise<void> => {
   const wanted = namedIndexes(spec).flatMap(toMongo)
   const existing = await existingNames(collection)
   const missing = wanted.filter(({ name }) => !existing.includes(name))
   for (const name of existing) if (/^[iu]:/.test(name) && !wanted.some(index => index.name === name)) await collection.dropIndex(name)
-  for (const { name, key, options } of missing) await collection.createIndexes([{ ...options, key, name }])
+  for (const index of missing) await createIndex(collection, index, log)
+}
+
+const createIndex = async (
+  collection: Collection<MongoRow>,
+  { name, key, options }: MongoIndex,
+  log?: Pick<Log, 'warn'>,
+): Promise<void> => {
+  try {
+    await collection.createIndexes([{ ...options, key, name }])
+  } catch (error) {
+    // Some servers that speak MongoDB's protocol have no partial indexes; the collection still works, less strictly.
+    if (!options.partialFilterExpression || codeOf(error) !== notImplemented) throw error
+    log?.warn(
+      `This server has no partial indexes: ${collection.collectionName} can hold several documents with the same ${Object.keys(key).join(', ')}`,
+    )
+  }
 }
 
 const existingNames = async (collection: Collection<MongoRow>): Promise<string[]> => {
-  const namespaceNotFound = 26
   try {
     const indexes = await collection.indexes()
     return indexes.map(({ name }) => name).filter(name => name !== undefined)
   } catch (error) {
-    if ((error as { code?: unknown }).code === namespaceNotFound) return []
+    if (codeOf(error) === namespaceNotFound) return []
     throw error
   }
 }

@@ -12,5 +12,5 @@ describeContract(
     directory = await temporaryDirectory()
     return openSqliteStore({ file: join(directory.path, 'store.db') })
   },
-  () => ({ atomicUpdates: true, partialIndexes: true }),
+  () => ({ complete: true }),
 )
