@@ -9,5 +9,7 @@ const root = fileURLToPath(new URL('..', import.meta.url))
 const examples = join(root, 'examples/plugins')
 const service = join(root, 'sdk/bin/service.js')
 
-const folders = readdirSync(examples).filter((name) => existsSync(join(examples, name, 'manifest.json')))
-await Promise.all(folders.map((name) => promisify(execFile)(process.execPath, [service, 'dev', 'build', join(examples, name), '--no-archive'])))
+const folders = readdirSync(examples).filter(name => existsSync(join(examples, name, 'manifest.json')))
+await Promise.all(
+  folders.map(name => promisify(execFile)(process.execPath, [service, 'dev', 'build', join(examples, name), '--no-archive'])),
+)

@@ -5,7 +5,7 @@ import { basename, join, resolve } from 'node:path'
 export interface PluginEntry {
   /** The file the convention found, relative to the plugin's folder. */
   file: string
-  /** Program and arguments; the working directory is the plugin's folder. */
+  /** Program and arguments. Words that name a file of the plugin are relative to its folder. */
   command: string[]
   /** The `X.runtimeconfig.json` beside it, when that is how it was found. */
   runtimeConfig?: string
@@ -25,22 +25,25 @@ export async function findEntry(directory: string, name = basename(resolve(direc
       if (await isFile(join(directory, file))) return { file, command: [process.execPath, file] }
     }
   }
-  const files = (await readdir(directory)).sort()
-  for (const config of files.filter(file => file.endsWith(CONFIG_ENDING))) {
-    const entry = await readRuntimeConfig(directory, config, files)
-    if (entry) return entry
+  for (const folder of ['', 'publish']) {
+    const files = (await readdir(join(directory, folder)).catch(() => [])).sort()
+    for (const config of files.filter(file => file.endsWith(CONFIG_ENDING))) {
+      const entry = await readRuntimeConfig(directory, folder, config, files)
+      if (entry) return entry
+    }
   }
   return undefined
 }
 
-/** `X` is the file of that very name, else the script of that name. */
-async function readRuntimeConfig(directory: string, config: string, files: string[]): Promise<PluginEntry | undefined> {
+/** `X` is the file of that very name, else the first of that name with an ending: `X.py`. */
+async function readRuntimeConfig(directory: string, folder: string, config: string, files: string[]): Promise<PluginEntry | undefined> {
   const name = config.slice(0, -CONFIG_ENDING.length)
-  const file = [name, ...SCRIPT_ENDINGS.map(ending => name + ending)].find(candidate => files.includes(candidate))
-  if (file === undefined || !(await isFile(join(directory, file)))) return undefined
-  const command = readCommand(await readFile(join(directory, config), 'utf8'), config)
-  if (command) return { file, command, runtimeConfig: config }
-  if (SCRIPT_ENDINGS.some(ending => file.endsWith(ending))) return { file, command: [process.execPath, file], runtimeConfig: config }
+  const program = files.includes(name) ? name : files.find(other => other.startsWith(`${name}.`) && !other.endsWith(CONFIG_ENDING))
+  if (program === undefined || !(await isFile(join(directory, folder, program)))) return undefined
+  const [file, runtimeConfig] = [join(folder, program), join(folder, config)]
+  const command = readCommand(await readFile(join(directory, runtimeConfig), 'utf8'), config)
+  if (command) return { file, command, runtimeConfig }
+  if (SCRIPT_ENDINGS.some(ending => file.endsWith(ending))) return { file, command: [process.execPath, file], runtimeConfig }
   throw new Error(
     `${config}: ${file} is no JavaScript, so "command" must say how to run it, for example {"command": ["python3", "${file}"]}`,
   )

@@ -1,7 +1,8 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
+import { existsSync } from 'node:fs'
 import { mkdir, stat } from 'node:fs/promises'
-import { dirname } from 'node:path'
+import { dirname, join } from 'node:path'
 import { PassThrough } from 'node:stream'
 import { findEntry } from './entry.js'
 import type { PeerInput, PeerOutput } from './rpc.js'
@@ -40,9 +41,10 @@ export async function startProcess(path: string, { dataDir, nodeArgs, env }: Lau
   const isFolder = (await stat(path)).isDirectory()
   const entry = isFolder ? await findEntry(path) : { command: [process.execPath, path] }
   if (!entry) throw new Error(`${path} has no entry file: build the plugin first (service dev build)`)
-  const [program = '', ...args] = entry.command
+  const directory = isFolder ? path : dirname(path)
+  const [program = '', ...args] = entry.command.map(word => (existsSync(join(directory, word)) ? join(directory, word) : word))
   const child = spawn(program, program === process.execPath ? [...nodeArgs, ...args] : args, {
-    cwd: isFolder ? path : dirname(path),
+    cwd: dataDir,
     env: { PATH: process.env.PATH, ...env },
     stdio: ['pipe', 'pipe', 'pipe'],
   })

@@ -5,6 +5,6 @@ import type { EchoRequests } from './rpc.js'
 new Peer<object, EchoRequests>({
   input: process.stdin,
   output: process.stdout,
-  handlers: { echo: (params) => params },
+  handlers: { echo: params => params },
   onClose: () => process.exit(),
 })

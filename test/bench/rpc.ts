@@ -41,8 +41,8 @@ function bareCaller(process: ChildProcess): Call {
       waiting.delete(id)
     }
   })
-  return (text) =>
-    new Promise((resolve) => {
+  return text =>
+    new Promise(resolve => {
       waiting.set(++lastId, resolve)
       stdin.write(JSON.stringify({ jsonrpc: '2.0', id: lastId, method: 'echo', params: { text } }) + '\n')
     })
@@ -51,7 +51,7 @@ function bareCaller(process: ChildProcess): Call {
 function peerCaller(process: ChildProcess): Call {
   const { stdin, stdout } = piped(process)
   const peer = new Peer<EchoRequests, object>({ input: stdout, output: stdin })
-  return (text) => peer.request('echo', { text })
+  return text => peer.request('echo', { text })
 }
 
 function piped(process: ChildProcess): { stdin: NonNullable<ChildProcess['stdin']>; stdout: NonNullable<ChildProcess['stdout']> } {
@@ -119,7 +119,7 @@ export async function printRpcBench(): Promise<void> {
       `peer ${peer.toFixed(0)}`,
       `ratio ${ratio.toFixed(2)}`,
     ]
-    console.log(cells.map((cell) => cell.padEnd(16)).join(''))
+    console.log(cells.map(cell => cell.padEnd(16)).join(''))
   }
 }
 
