@@ -66,12 +66,12 @@ const durationInSeconds = (value: unknown): unknown => {
 /** Declares settings: `setting.boolean('Service:Plugins:Enabled', { default: false, hot: true })`. */
 export const setting = {
   boolean: (key: string, options: SettingOptions<boolean>): Setting<boolean> => declare(key, z.boolean(), textToBoolean, options),
-  string: (key: string, options: SettingOptions<string>): Setting<string> => declare(key, z.string(), (text) => text, options),
+  string: (key: string, options: SettingOptions<string>): Setting<string> => declare(key, z.string(), text => text, options),
   /** A number, by default not negative. */
   number: (key: string, options: SettingOptions<number> & { min?: number; max?: number; integer?: boolean }): Setting<number> => {
     const { min = 0, max = Number.MAX_SAFE_INTEGER, integer = false } = options
     const number = integer ? z.int() : z.number()
-    return declare(key, number.min(min).max(max), (text) => (text.trim() === '' ? text : Number(text)), options)
+    return declare(key, number.min(min).max(max), text => (text.trim() === '' ? text : Number(text)), options)
   },
   /** A length of time, in seconds: a number, or text such as `45s`, `90m`, `12h` or `30d`. */
   duration: (key: string, options: SettingOptions<number> & { min?: number; max?: number }): Setting<number> => {
@@ -80,25 +80,25 @@ export const setting = {
       durationInSeconds,
       z.number({ error: 'expected seconds, or a number with s, m, h or d' }).min(min).max(max),
     )
-    return declare(key, seconds as unknown as z.ZodType<number>, (text) => text, options)
+    return declare(key, seconds as unknown as z.ZodType<number>, text => text, options)
   },
   /** Comma-separated in the environment. */
   list: (key: string, options: SettingOptions<string[]>): Setting<string[]> =>
     declare(
       key,
       z.array(z.string()),
-      (text) =>
+      text =>
         text
           .split(',')
-          .map((part) => part.trim())
+          .map(part => part.trim())
           .filter(Boolean),
       options,
     ),
-  choice: <T extends string>(key: string, values: readonly [T, ...T[]], options: SettingOptions<T>): Setting<T> =>
-    declare<T>(key, z.enum(values), (text) => text, options),
+  choice: <const V extends readonly [string, ...string[]]>(key: string, values: V, options: SettingOptions<V[number]>): Setting<V[number]> =>
+    declare<V[number]>(key, z.enum(values), text => text, options),
   /** Every key below `key`, as one object. */
   section: <T>(key: string, schema: z.ZodType<T>, options: SettingOptions<T>): Setting<T> =>
-    declare(key, schema, (text) => JSON.parse(text) as unknown, options, true),
+    declare(key, schema, text => JSON.parse(text) as unknown, options, true),
 }
 
 /** A setting bound to the running configuration. */
@@ -153,9 +153,9 @@ export class Config {
     return {
       key: setting.key,
       get: () => current.value,
-      set: (value) => this.#set(setting, value),
+      set: value => this.#set(setting, value),
       pinnedBy: () => this.#pinnedBy(setting),
-      onChange: (handler) => {
+      onChange: handler => {
         handlers.add(handler)
         return () => handlers.delete(handler)
       },
@@ -178,7 +178,7 @@ export class Config {
     const file = fileLayer(readTree(this.file), this.file)
     const layers = [this.#commandLine, file, this.#environment]
     const changed = [...this.#bound.values()]
-      .map((bound) => ({ bound, value: resolve(bound.setting, layers) }))
+      .map(bound => ({ bound, value: resolve(bound.setting, layers) }))
       .filter(({ bound, value }) => !isDeepStrictEqual(bound.value, value))
     this.#file = file
     for (const { bound, value } of changed.filter(({ bound }) => bound.setting.hot)) {

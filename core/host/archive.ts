@@ -97,7 +97,6 @@ const checkedName = (entry: Entry): string => {
   const type = (entry.externalFileAttributes >>> 16) & FILE_TYPE_MASK
   if (name.startsWith('..') || name.startsWith(sep) || fileName.includes('\\') || /^[a-z]:/i.test(fileName))
     throw new StageError(`the archive holds a name that leads out of it: ${fileName.slice(0, 100)}`)
-  // eslint-disable-next-line no-control-regex -- control characters are what is refused
   if (fileName.length > MAX_NAME_LENGTH || /[\u0000-\u001f]/.test(fileName)) throw new StageError('the archive holds an absurd file name')
   if (!fileName.endsWith('/') && type !== 0 && type !== REGULAR_FILE)
     throw new StageError(`${fileName.slice(0, 100)} in the archive is a link or a device`)

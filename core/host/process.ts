@@ -174,7 +174,7 @@ export class PluginProcess {
     const chosen = (answer as { protocolVersion?: unknown } | null)?.protocolVersion
     if (typeof chosen !== 'string' || !protocolVersions.includes(chosen))
       throw new Error(
-        `it chose the protocol version ${JSON.stringify(chosen)?.slice(0, 50) ?? 'undefined'}, but this gateway speaks ${protocolVersions.join(', ')}`,
+        `it chose the protocol version ${String(chosen).slice(0, 50)}, but this gateway speaks ${protocolVersions.join(', ')}`,
       )
   }
 

@@ -1,0 +1,328 @@
+import { RpcError, type RequestOptions } from '../../sdk/rpc.js'
+import { RpcErrorCode, type HostRequests } from '../../sdk/protocol.js'
+import type { Log } from '../log.js'
+import type { Candidate } from './discovery.js'
+import { Latency } from './latency.js'
+import type { Launch, TierName } from './launch/tier.js'
+import { throttleLines } from './outputTail.js'
+import { afterCrash, recentCrashes, type HostLimits } from './policy.js'
+import { PluginProcess, type ProcessOptions } from './process.js'
+import { pruneStaged, stageDirectory } from './stage.js'
+
+export type PluginState =
+  'discovered' | 'disabled' | 'rejected' | 'starting' | 'ready' | 'degraded' | 'reloading' | 'backing-off' | 'failed' | 'stopped'
+
+/** A process that has shaken hands, with what it was started from. */
+export interface Running {
+  process: PluginProcess
+  candidate: Candidate
+  tier: TierName
+  launch: Launch
+  directory: string
+}
+
+/** What a supervisor needs of its host. */
+export interface SupervisorSurroundings {
+  readonly limits: HostLimits
+  readonly log: Log
+  /** Where the plugin's staged copies lie, one directory each. */
+  readonly stagingDir: string
+  /** Picks the sandbox; throws with the reason when none will do. */
+  prepare(candidate: Candidate, directory: string): Promise<{ tier: TierName; launch: Launch }>
+  readonly serve: Pick<ProcessOptions, 'handlers' | 'listeners'>
+  /** Lets the areas that use the plugin move over. Rejecting refuses the new process. */
+  handover(next: Running, old: Running | undefined): Promise<void>
+  onChange(): void
+}
+
+/** Keeps one plugin running: starts, watches, restarts, replaces and stops its process. */
+export class Supervisor {
+  readonly id: string
+  candidate: Candidate
+  state: PluginState = 'discovered'
+  reason: string | undefined
+  lastError: string | undefined
+  restarts = 0
+  residentBytes: number | undefined
+  readonly latency = new Latency()
+  readonly #around: SupervisorSurroundings
+  /** Replaced processes whose calls are finishing. */
+  readonly #draining = new Map<Running, Promise<unknown>>()
+  /** Why the gateway itself ended the process. */
+  #endedFor: string | undefined
+  #current: Running | undefined
+  #lastTail: string[] = []
+  #crashes: number[] = []
+  #readySince = 0
+  #misses = 0
+  #pinging: NodeJS.Timeout | undefined
+  #retry: NodeJS.Timeout | undefined
+  #turn: Promise<unknown> = Promise.resolve()
+
+  constructor(candidate: Candidate, around: SupervisorSurroundings) {
+    this.id = candidate.id
+    this.candidate = candidate
+    this.#around = around
+  }
+
+  get current(): Running | undefined {
+    return this.#current
+  }
+
+  /** The newest lines that the plugin wrote, also of the process before. */
+  get outputTail(): string[] {
+    return this.#current?.process.tail.lines() ?? this.#lastTail
+  }
+
+  /** Starts it unless it runs. Earlier crashes are forgiven: a person or a new version asked for it. */
+  start(): Promise<void> {
+    return this.#inTurn(async () => {
+      if (this.#current) return
+      this.#crashes = []
+      await this.#bringUp()
+    })
+  }
+
+  /** Stops it until it is started again. */
+  stop(state: 'stopped' | 'disabled', reason: string): Promise<void> {
+    clearTimeout(this.#retry)
+    return this.#inTurn(async () => {
+      clearTimeout(this.#retry)
+      const running = this.#current
+      this.#release()
+      this.#to(state, reason)
+      if (running) {
+        await running.process.stop(reason)
+        this.#lastTail = running.process.tail.lines()
+      }
+      await Promise.allSettled(this.#draining.values())
+    })
+  }
+
+  /** Takes up changed files: the new process serves before the old one goes, and a new one that fails leaves the old one serving. */
+  replace(candidate: Candidate): Promise<void> {
+    return this.#inTurn(async () => {
+      if (candidate.listing.signature === this.candidate.listing.signature) return
+      clearTimeout(this.#retry)
+      const old = this.#current
+      if (!old) {
+        this.candidate = candidate
+        this.#crashes = []
+        if (this.state !== 'stopped' && this.state !== 'disabled') await this.#bringUp()
+        return
+      }
+      this.#to('reloading', `version ${candidate.manifest.version} is starting`)
+      try {
+        const next = await this.#launch(candidate)
+        await this.#handOver(next, old)
+        this.candidate = candidate
+        this.lastError = undefined
+        this.#serveWith(next)
+        this.#drain(old, `replaced by version ${candidate.manifest.version}`)
+      } catch (error) {
+        this.#complain(`version ${candidate.manifest.version} could not replace the running one: ${(error as Error).message}`)
+        if (old.process.ended) this.#afterCrash()
+        else this.#to('ready')
+      }
+    })
+  }
+
+  /** A fresh process of the same version; without a gap where there is one already. */
+  restart(): Promise<void> {
+    return this.#inTurn(async () => {
+      clearTimeout(this.#retry)
+      this.#crashes = []
+      const old = this.#current
+      if (old) {
+        this.#release()
+        this.#to('starting', 'restarting')
+        await old.process.stop('restarted by an administrator')
+      }
+      this.restarts += 1
+      await this.#bringUp()
+    })
+  }
+
+  async request<M extends keyof HostRequests>(
+    method: M,
+    params: HostRequests[M]['params'],
+    options?: RequestOptions,
+  ): Promise<HostRequests[M]['result']> {
+    const running = this.#current
+    if (!running) throw this.#unavailable()
+    const started = performance.now()
+    try {
+      const result = await running.process.request(method, params, options)
+      this.latency.record(performance.now() - started, false)
+      return result
+    } catch (error) {
+      this.latency.record(performance.now() - started, true)
+      throw error
+    }
+  }
+
+  /** Restarts it when it takes more memory than it may. `resident` covers its whole process group. */
+  checkMemory(resident: number | undefined): void {
+    this.residentBytes = resident
+    if (resident === undefined || !this.#current || resident <= this.#around.limits.maxResidentBytes) return
+    const mib = (bytes: number): string => `${Math.round(bytes / 1024 / 1024)} MiB`
+    this.#end(this.#current, `it used ${mib(resident)} of memory, more than ${mib(this.#around.limits.maxResidentBytes)}, and was ended`)
+  }
+
+  async #bringUp(): Promise<void> {
+    this.#to('starting')
+    try {
+      const next = await this.#launch(this.candidate)
+      await this.#handOver(next, undefined)
+      this.#serveWith(next)
+    } catch (error) {
+      this.#complain((error as Error).message)
+      this.#afterCrash()
+    }
+  }
+
+  async #launch(candidate: Candidate): Promise<Running> {
+    const directory = await stageDirectory(candidate.directory, candidate.listing, this.#around.stagingDir)
+    const { tier, launch } = await this.#around.prepare(candidate, directory)
+    const write = throttleLines(line => {
+      this.#around.log.info({ stderr: line }, `plugin ${this.id}`)
+    })
+    const plugin = { id: candidate.id, version: candidate.manifest.version }
+    const process = await PluginProcess.start(launch, { plugin, limits: this.#around.limits, ...this.#around.serve, onLine: write })
+    return { process, candidate, tier, launch, directory }
+  }
+
+  async #handOver(next: Running, old: Running | undefined): Promise<void> {
+    try {
+      await this.#around.handover(next, old)
+      if (next.process.ended) throw new Error('it ended right after its handshake')
+    } catch (error) {
+      await next.process.stop('it could not take over')
+      this.#lastTail = next.process.tail.lines()
+      throw error
+    }
+  }
+
+  #serveWith(running: Running): void {
+    this.#current = running
+    this.#readySince = Date.now()
+    this.#misses = 0
+    void running.process.exited.then(ending => {
+      this.#onExit(running, ending)
+    })
+    clearInterval(this.#pinging)
+    this.#pinging = setInterval(() => void this.#ping(running), this.#around.limits.pingAfter).unref()
+    this.#prune()
+    this.#to('ready')
+  }
+
+  #onExit(running: Running, { code, signal }: { code: number | null; signal: NodeJS.Signals | null }): void {
+    if (this.#current !== running) return
+    this.#release()
+    this.#lastTail = running.process.tail.lines()
+    const tail = this.#lastTail.length > 0 ? `: ${this.#lastTail.slice(-3).join(' | ')}` : ''
+    this.#complain(this.#endedFor ?? `it ended by itself (${signal ?? `code ${String(code)}`})${tail}`)
+    this.#endedFor = undefined
+    // While it is being replaced, the end of that decides what follows.
+    if (this.state !== 'reloading') this.#afterCrash()
+  }
+
+  #afterCrash(): void {
+    const { limits } = this.#around
+    const now = Date.now()
+    const healthyFor = this.#readySince === 0 ? 0 : now - this.#readySince
+    this.#readySince = 0
+    this.#crashes = recentCrashes([...this.#crashes, now], now, limits)
+    const next = afterCrash(this.#crashes, healthyFor, limits)
+    if (!next.restart) {
+      this.#to(
+        'failed',
+        `it failed ${next.crashes} times within ${limits.crashWindow / 60_000} minutes: restart it, or install a new version. ${this.lastError ?? ''}`.trim(),
+      )
+      return
+    }
+    this.#to('backing-off', `it is started again in ${(next.delay / 1000).toFixed(1)} s. ${this.lastError ?? ''}`.trim())
+    this.#retry = setTimeout(() => {
+      void this.#inTurn(async () => {
+        if (this.state !== 'backing-off') return
+        this.restarts += 1
+        await this.#bringUp()
+      })
+    }, next.delay)
+  }
+
+  async #ping(running: Running): Promise<void> {
+    const { pingAfter, pingTimeout, pingMisses } = this.#around.limits
+    if (running !== this.#current || running.process.silentFor < pingAfter) return
+    try {
+      await running.process.request('plugin.ping', {}, { timeoutMs: pingTimeout, hardTimeoutMs: pingTimeout, urgent: true })
+      this.#misses = 0
+      if (this.state === 'degraded') this.#to('ready')
+    } catch {
+      if (running !== this.#current) return
+      this.#misses += 1
+      if (this.#misses < pingMisses) {
+        this.#to('degraded', `it missed ${this.#misses} of ${pingMisses} pings`)
+        return
+      }
+      this.#end(running, `it did not answer ${pingMisses} pings and was ended`)
+    }
+  }
+
+  /** Lets the calls of a replaced process finish, then stops it. */
+  #drain(old: Running, reason: string): void {
+    const drained = (async () => {
+      const deadline = Date.now() + this.#around.limits.drain
+      while (old.process.stats.pending + old.process.stats.waiting > 0 && !old.process.ended && Date.now() < deadline)
+        await new Promise(resolve => setTimeout(resolve, 25))
+      await old.process.stop(reason)
+    })().finally(() => {
+      this.#draining.delete(old)
+      this.#prune()
+    })
+    this.#draining.set(old, drained)
+  }
+
+  /** Removes the staged copies that nothing runs from any more. */
+  #prune(): void {
+    const running = [this.#current, ...this.#draining.keys()].filter(one => one !== undefined)
+    pruneStaged(this.#around.stagingDir, new Set(running.map(({ directory }) => directory))).catch((error: unknown) => {
+      this.#around.log.warn({ err: error }, `old copies of the plugin ${this.id} could not be removed`)
+    })
+  }
+
+  /** Ends a process that misbehaves; what follows is what follows a crash. */
+  #end(running: Running, why: string): void {
+    this.#endedFor = why
+    running.process.kill()
+  }
+
+  #release(): void {
+    clearInterval(this.#pinging)
+    this.#current = undefined
+    this.residentBytes = undefined
+  }
+
+  #complain(error: string): void {
+    this.lastError = error
+    this.#around.log.warn(`plugin ${this.id}: ${error}`)
+  }
+
+  #to(state: PluginState, reason?: string): void {
+    this.state = state
+    this.reason = reason
+    this.#around.onChange()
+  }
+
+  #unavailable(): RpcError {
+    const message = `The plugin ${this.id} does not run (${this.state}${this.reason === undefined ? '' : `: ${this.reason}`})`
+    return new RpcError(RpcErrorCode.connectionClosed, message, { retryable: true, retryAfterMs: 1000 })
+  }
+
+  /** One thing at a time: what is asked for meanwhile comes after. */
+  #inTurn<T>(action: () => Promise<T>): Promise<T> {
+    const result = this.#turn.then(action)
+    this.#turn = result.catch(() => undefined)
+    return result
+  }
+}

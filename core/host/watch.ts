@@ -1,0 +1,32 @@
+/** Directories below a plugin that change often and are many. */
+const IGNORED = /(?:^|[/\\])(?:node_modules|\.git)(?:[/\\]|$)/
+
+/** Calls `onChange` once files below the directories have changed and then been left alone. Returns the undo. */
+export const watchDirectories = async (
+  directories: readonly string[],
+  settleMs: number,
+  onChange: () => void,
+): Promise<() => Promise<void>> => {
+  const { watch } = await import('chokidar')
+  let timer: NodeJS.Timeout | undefined
+  const watcher = watch([...directories], {
+    ignoreInitial: true,
+    ignorePermissionErrors: true,
+    followSymlinks: false,
+    depth: 4,
+    ignored: path => directories.some(directory => path.startsWith(directory) && IGNORED.test(path.slice(directory.length))),
+  })
+  watcher.on('all', () => {
+    clearTimeout(timer)
+    timer = setTimeout(onChange, settleMs)
+  })
+  await new Promise<void>(resolve => {
+    watcher.once('ready', () => {
+      resolve()
+    })
+  })
+  return async () => {
+    clearTimeout(timer)
+    await watcher.close()
+  }
+}

@@ -1,0 +1,72 @@
+import { setting } from '../../core/config.js'
+import { gatewayListening } from '../../core/events.js'
+import { PluginHostCore } from '../../core/host/host.js'
+import { TIERS } from '../../core/host/launch/tier.js'
+import { definePlugin } from '../../core/plugin.js'
+import { coreSettings } from '../../core/settings.js'
+import { collection } from '../../core/store/collection.js'
+import { audit } from '../audit/contract.js'
+import { pluginHost } from './contract.js'
+import { pluginRoutes } from './routes.js'
+import { createPluginHost } from './service.js'
+
+/** A plugin that an administrator stopped. Its `id` is the plugin's, in lower case. */
+interface StoppedRow {
+  id: string
+  createdAt: string
+}
+
+/** The administration of external plugins, and the host that runs them. */
+export default definePlugin({
+  id: 'plugins',
+  provides: pluginHost,
+  needs: { audit },
+  collections: { stopped: collection.global<StoppedRow>() },
+  settings: {
+    dataDir: coreSettings.dataDir,
+    enabled: setting.boolean('Service:Plugins:Enabled', { default: false, hot: true }),
+    allowlist: setting.list('Service:Plugins:Allowlist', { default: [], hot: true }),
+    directories: setting.list('Service:Plugins:Directories', { default: [], hot: true }),
+    minimumTier: setting.choice('Service:Plugins:Sandbox:Minimum', TIERS, { default: 'node-permission', hot: true }),
+    /** Plugins that may run without confinement where no sandbox can hold them. */
+    allowUnconfined: setting.list('Service:Plugins:Sandbox:AllowUnconfined', { default: [], hot: true }),
+  },
+  setup: async ({ needs, store, settings, log, routes, on, onStop }) => {
+    const stopped = new Set((await store.stopped.find({}, { limit: 10_000 })).map(({ id }) => id))
+    const host = new PluginHostCore({
+      dataDir: settings.dataDir.get(),
+      log,
+      settings: () => ({
+        enabled: settings.enabled.get(),
+        allowlist: settings.allowlist.get(),
+        directories: settings.directories.get(),
+        minimumTier: settings.minimumTier.get(),
+        allowUnconfined: settings.allowUnconfined.get(),
+      }),
+      stopped: {
+        has: id => stopped.has(id.toLowerCase()),
+        add: async id => {
+          const key = id.toLowerCase()
+          stopped.add(key)
+          await store.stopped.updateOne({ id: key }, { $setOnInsert: { createdAt: new Date().toISOString() } }, { upsert: true })
+        },
+        remove: async id => {
+          stopped.delete(id.toLowerCase())
+          await store.stopped.deleteOne({ id: id.toLowerCase() })
+        },
+      },
+    })
+    const apply = (): void => {
+      host.applySettings().catch((error: unknown) => {
+        log.error({ err: error }, 'the changed plugin settings could not be applied')
+      })
+    }
+    settings.directories.onChange(apply)
+    for (const hot of [settings.enabled, settings.allowlist, settings.minimumTier, settings.allowUnconfined])
+      hot.onChange(() => void host.scan())
+    onStop(() => host.stop())
+    on(gatewayListening, () => host.start())
+    routes(pluginRoutes(host, { enabled: settings.enabled, allowlist: settings.allowlist }, needs.audit))
+    return createPluginHost(host)
+  },
+})
