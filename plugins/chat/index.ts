@@ -1,15 +1,15 @@
 import { gatewayListening } from '../../core/events.js'
 import { definePlugin } from '../../core/plugin.js'
-import { collection } from '../../core/store/collection.js'
 import { agents } from '../agents/contract.js'
 import { models } from '../models/contract.js'
 import { tools } from '../tools/contract.js'
 import { Acceptance } from './accept.js'
 import { Attachments } from './attachments.js'
+import { collections } from './collections.js'
 import { chat, type Chat } from './contract.js'
 import { Holder } from './lease.js'
 import { TaskLedger } from './ledger.js'
-import { messageIdOf, type MessageRow, type SessionRow, type TaskRow } from './records.js'
+import { messageIdOf } from './records.js'
 import { Replies } from './replies.js'
 import { chatRoutes, sessionRoutes, taskRoutes } from './routes.js'
 import { TaskRunner } from './runner.js'
@@ -17,23 +17,6 @@ import { Sessions } from './sessions.js'
 import { chatSettings } from './settings.js'
 import { Tasks } from './tasks.js'
 import { Turn } from './turn.js'
-
-const collections = {
-  sessions: collection.user<SessionRow>({
-    indexes: [{ fields: { sessionKey: 1 }, unique: true, sparse: true }, { fields: { updatedAt: -1, id: -1 } }],
-  }),
-  messages: collection.user<MessageRow>({ indexes: [{ fields: { sessionId: 1, order: 1 } }, { fields: { sessionId: 1, turn: 1 } }] }),
-  tasks: collection.user<TaskRow>({
-    expires: true,
-    indexes: [
-      { fields: { sessionId: 1, turn: 1 }, unique: true },
-      { fields: { idempotencyKey: 1 }, unique: true, sparse: true },
-      { fields: { stage: 1, createdAt: 1 } },
-      { fields: { status: 1, createdAt: 1 }, acrossOwners: true },
-      { fields: { 'delivery.state': 1, 'delivery.nextAt': 1 }, sparse: true, acrossOwners: true },
-    ],
-  }),
-}
 
 export default definePlugin({
   id: 'chat',

@@ -20,13 +20,14 @@ export const ProviderSettings = z.object({
 })
 export type ProviderSettings = z.output<typeof ProviderSettings>
 
-const Providers = z.record(
-  z
-    .string()
-    .regex(PROVIDER_NAME, 'A provider name is letters, digits, dots, _ and -')
-    .refine(name => name.toLowerCase() !== OFFLINE, `"${OFFLINE}" is the built-in provider: use another name`),
-  ProviderSettings,
-)
+const Providers = z.record(z.string(), ProviderSettings).superRefine((providers, context) => {
+  for (const name of Object.keys(providers)) {
+    if (!PROVIDER_NAME.test(name))
+      context.addIssue({ code: 'custom', path: [name], message: 'a provider is named by letters, digits, dots, _ and -, at most 64' })
+    if (name.toLowerCase() === OFFLINE)
+      context.addIssue({ code: 'custom', path: [name], message: `"${OFFLINE}" is the built-in provider: use another name` })
+  }
+})
 
 export const modelSettings = {
   /** `provider/model` or `provider`. Empty: the first configured provider with a model, or `offline`. */

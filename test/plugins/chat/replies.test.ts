@@ -1,0 +1,113 @@
+import assert from 'node:assert/strict'
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { chat as chatRef, type Chat, type OutgoingReply } from '../../../plugins/chat/contract.js'
+import { deliveryBackOff } from '../../../plugins/chat/replies.js'
+import type { TestGateway } from '../../support/gateway.js'
+import { waitFor } from '../../support/waitFor.js'
+import { Endpoint, providerSettings, refuse, say } from '../models/endpoint.js'
+import { admin, ownerOf, startConversations, type Speaker } from './conversation.js'
+
+describe('replies to where a message came from', () => {
+  let endpoint: Endpoint
+  let dataDir: string
+  let gateway: TestGateway
+  let chat: Chat
+  let me: Speaker
+
+  const start = async (): Promise<void> => {
+    gateway = await startConversations({ settings: { ...providerSettings(endpoint), 'Service:Chat:StopGraceMs': '0' }, dataDir })
+    chat = gateway.service(chatRef)
+    me = await admin(gateway)
+  }
+
+  beforeEach(async () => {
+    endpoint = await Endpoint.start()
+    dataDir = await mkdtemp(join(tmpdir(), 'replies-test-'))
+    await start()
+  })
+  afterEach(async () => {
+    await gateway.stop({ keep: true })
+    await endpoint.close()
+    await rm(dataDir, { recursive: true })
+  })
+
+  const origin = { kind: 'channel', data: { channelId: 'chn_1', chatId: '42' } }
+
+  it('go to the sink of their kind, with what it kept of the message, once', async () => {
+    const got: OutgoingReply[] = []
+    chat.onReply('channel', async reply => void got.push(reply))
+    chat.onReply('other', () => assert.fail('the wrong sink'))
+    const owner = await ownerOf(me)
+    const { taskId, sessionId } = await chat.send(owner, { message: 'hello', origin })
+    await chat.send(owner, { message: 'no origin', sessionId })
+    const last = await chat.send(owner, { message: 'bye', sessionId, origin })
+    await waitFor('both replies arrive', () => got.length === 2)
+    assert.deepEqual(got[0], { taskId, sessionId, owner, origin, status: 'succeeded', text: 'You said: hello' })
+    assert.equal(got[1]!.taskId, last.taskId)
+    assert.throws(() => chat.onReply('channel', () => Promise.resolve()), /Two plugins/)
+  })
+
+  it('say so when a task failed or was cancelled', async () => {
+    const got: OutgoingReply[] = []
+    chat.onReply('channel', async reply => void got.push(reply))
+    endpoint.respond = (_request, response) => refuse(response, 400, 'no such thing')
+    const owner = await ownerOf(me)
+    await chat.send(owner, { message: 'hello', origin })
+    await waitFor('the failure arrives', () => got.length === 1)
+    assert.equal(got[0]!.status, 'failed')
+    assert.match(got[0]!.text, /could not be answered.*no such thing/)
+    endpoint.respond = () => undefined
+    const { taskId } = await chat.send(owner, { message: 'hello', origin })
+    await me.expect(200, 'POST', `/tasks/${taskId}/cancel`)
+    await waitFor('the cancellation arrives', () => got.length === 2)
+    assert.equal(got[1]!.status, 'cancelled')
+    assert.match(got[1]!.text, /cancelled/)
+  })
+
+  it('are tried again until the sink takes them, in the order of the session', async () => {
+    const owner = await ownerOf(me)
+    const tried: string[] = []
+    const taken: string[] = []
+    chat.onReply('channel', async ({ text }) => {
+      tried.push(text)
+      if (text.endsWith('stubborn') && tried.filter(other => other === text).length < 2) throw new Error('the platform is down')
+      taken.push(text)
+    })
+    const { sessionId } = await chat.send(owner, { message: 'stubborn', origin })
+    await chat.send(owner, { message: 'second', sessionId, origin })
+    await chat.send(owner, { message: 'third', sessionId, origin })
+    await chat.send(owner, { message: 'elsewhere', origin })
+    await waitFor('all are taken', () => taken.length === 4)
+    assert.deepEqual(
+      taken.filter(text => !text.endsWith('elsewhere')),
+      ['You said: stubborn', 'You said: second', 'You said: third'],
+    )
+    assert.equal(taken[0], 'You said: elsewhere', 'another session is not held up')
+    assert.match(gateway.logged(), /the platform is down/)
+  })
+
+  it('are brought after a restart when nobody took them before', async () => {
+    const owner = await ownerOf(me)
+    const { taskId } = await chat.send(owner, { message: 'hello', origin })
+    await me.finished(taskId)
+    await gateway.stop({ keep: true })
+    endpoint.respond = (_request, response) => say(response, 'must not be asked again')
+    await start()
+    const got: OutgoingReply[] = []
+    chat.onReply('channel', async reply => void got.push(reply))
+    await waitFor('the reply arrives', () => got.length === 1)
+    assert.equal(got[0]!.text, 'You said: hello')
+    await gateway.stop({ keep: true })
+    await start()
+    chat.onReply('channel', async reply => void got.push(reply))
+    await chat.send(owner, { message: 'another', origin })
+    await waitFor('the next reply arrives', () => got.length === 2)
+    assert.notEqual(got[1]!.taskId, taskId)
+  })
+
+  it('wait longer after each failure, up to five minutes', () => {
+    assert.deepEqual([1, 2, 3, 8, 9, 10, 1000].map(deliveryBackOff), [1_000, 2_000, 4_000, 128_000, 256_000, 300_000, 300_000])
+  })
+})
