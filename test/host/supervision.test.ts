@@ -1,0 +1,249 @@
+import assert from 'node:assert/strict'
+import { readFile, rm, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { RpcError } from '../../sdk/rpc.js'
+import { waitFor } from '../support/waitFor.js'
+import { addPlugin, pidsWith, startHost, type TestHost } from './support.js'
+
+describe('a supervised plugin', () => {
+  let host: TestHost
+  beforeEach(async () => {
+    host = await startHost({ tiers: ['node-permission'] })
+  })
+  afterEach(() => host.stop())
+
+  const closed = (error: unknown): boolean => error instanceof RpcError && error.retryable
+
+  it('is found while the gateway runs, started, and called', async () => {
+    await host.add('fine')
+    const { current } = await host.until('fine', 'ready')
+    assert.ok(current!.process.pid > 0)
+    assert.equal(await host.extract('fine', { name: 'hello' }), 'v1 read hello')
+  })
+
+  it('that ends before its handshake is tried again, then given up, with its last words', async () => {
+    await host.add('early', 'exit-before-handshake')
+    const failed = await host.until('early', 'failed')
+    assert.match(failed.lastError ?? '', /ended before the handshake \(code 3\).*cannot go on/)
+    assert.match(failed.reason ?? '', /failed 5 times/)
+    await assert.rejects(host.extract('early'), closed)
+  })
+
+  it('that crashes again and again is given up, until an administrator restarts it', async () => {
+    const directory = await host.add('loop', 'crash-loop')
+    const failed = await host.until('loop', 'failed')
+    assert.equal(failed.restarts, 4)
+    await addPlugin(directory, 'loop', 'behave')
+    await host.until('loop', 'ready')
+    assert.equal(await host.extract('loop', { name: 'a' }), 'v1 read a')
+  })
+
+  it('that chooses a version nobody speaks is refused with both', async () => {
+    await host.add('old', 'bad-version')
+    await waitFor('the refusal', () => host.core.supervisor('old')?.lastError?.includes('1999-01-01'))
+  })
+
+  it('that never shakes hands is ended in time', async () => {
+    await host.stop()
+    host = await startHost({ tiers: ['node-permission'], limits: { handshake: 400 } })
+    await host.add('silent', 'never-ready')
+    await waitFor('the refusal', () => host.core.supervisor('silent')?.lastError?.includes('did not answer the handshake in time'))
+    await host.until('silent', 'failed')
+    await waitFor('no process of it', async () => (await pidsWith(join(host.dataDir, 'plugin-versions', 'silent'))).length === 0)
+  })
+
+  it('that crashes in a call fails that call at once, retryably, and is started again', async () => {
+    await host.add('fragile', 'crash-on-call')
+    await host.until('fragile', 'ready')
+    await assert.rejects(host.extract('fragile', { timeoutMs: 30_000 }), closed)
+    const again = await waitFor('a restart', () =>
+      host.core.supervisor('fragile')!.restarts > 0 ? host.core.supervisor('fragile') : undefined,
+    )
+    await host.until('fragile', 'ready')
+    assert.match(again.lastError ?? '', /ended by itself \(code 7\)/)
+  })
+
+  it('that answers nothing lets the call time out and stays, since it answers pings', async () => {
+    await host.add('slow', 'hang')
+    const { current } = await host.until('slow', 'ready')
+    await assert.rejects(host.extract('slow', { timeoutMs: 200 }), /was not answered within 200 ms/)
+    assert.equal(host.core.supervisor('slow')!.current, current)
+  })
+
+  it('that spins is found by its missed pings and restarted', async () => {
+    await host.add('busy', 'busy-loop')
+    const { current } = await host.until('busy', 'ready')
+    await assert.rejects(host.extract('busy', { timeoutMs: 20_000 }), closed)
+    await waitFor('its end', () => current!.process.ended)
+    assert.match(host.core.supervisor('busy')!.lastError ?? '', /did not answer 3 pings/)
+    await host.until('busy', 'ready')
+  })
+
+  it('may write stray lines, floods, halves of frames, late and double replies, and serves on', async () => {
+    for (const mode of ['stdout-noise', 'stderr-flood', 'late-reply', 'duplicate-reply']) {
+      await host.add(mode, mode)
+      await host.until(mode, 'ready')
+      assert.equal(await host.extract(mode, { name: 'a' }), 'v1 read a', mode)
+      assert.equal(await host.extract(mode, { name: 'b' }), 'v1 read b', mode)
+    }
+    assert.ok(host.core.supervisor('stderr-flood')!.outputTail.length <= 200)
+    assert.ok(host.logged().split('\n').length < 1000, 'the flood reached the log')
+    assert.ok(host.core.supervisor('stdout-noise')!.outputTail.some(line => line.includes('stray console.log')))
+  })
+
+  it('that breaks off in a frame, or sends one too large, is ended and started again', async () => {
+    for (const mode of ['partial-frame', 'huge-frame']) {
+      await host.add(mode, mode)
+      await host.until(mode, 'ready')
+      await assert.rejects(host.extract(mode, { timeoutMs: 20_000 }), closed, mode)
+      await waitFor('a restart', () => host.core.supervisor(mode)!.restarts > 0)
+    }
+  })
+
+  it('that never reads is noticed, and what waits for it is bounded', async () => {
+    await host.add('deaf', 'no-read-stdin')
+    const { current } = await host.until('deaf', 'ready')
+    const big = 'x'.repeat(1024 * 1024)
+    const calls = await Promise.allSettled(Array.from({ length: 120 }, () => host.extract('deaf', { name: big, timeoutMs: 2_000 })))
+    assert.ok(calls.every(({ status }) => status === 'rejected'))
+    await waitFor('its end', () => current!.process.ended)
+  })
+
+  it('that takes too much memory outside the heap is ended', async () => {
+    await host.add('greedy', 'buffer-oom')
+    await host.until('greedy', 'ready')
+    await assert.rejects(async () => {
+      await host.extract('greedy', { timeoutMs: 20_000 })
+      await waitFor('its end', () => host.core.supervisor('greedy')!.restarts > 0)
+      throw new RpcError(-32003, 'ended later')
+    })
+    await waitFor('the reason', () => host.core.supervisor('greedy')!.lastError?.includes('of memory, more than 256 MiB'))
+  })
+
+  it('stays stopped when an administrator stopped it, over scans and restarts of the gateway', async () => {
+    await host.add('resting')
+    const supervisor = await host.until('resting', 'ready')
+    await host.core.stopPlugin(supervisor)
+    assert.equal(supervisor.state, 'stopped')
+    await host.core.scan()
+    assert.equal(host.core.supervisor('resting')!.state, 'stopped')
+    assert.ok(host.stopped.has('resting'))
+    await host.core.restart(supervisor)
+    assert.equal(supervisor.state, 'ready')
+    assert.ok(!host.stopped.has('resting'))
+  })
+
+  it('is stopped by force when it ignores requests, the end of its input and SIGTERM', async () => {
+    await host.add('stubborn', 'ignore-sigterm')
+    const supervisor = await host.until('stubborn', 'ready')
+    const { process } = supervisor.current!
+    await host.core.stopPlugin(supervisor)
+    assert.equal((await process.exited).signal, 'SIGKILL')
+    await host.add('deafened', 'ignore-eof')
+    const second = await host.until('deafened', 'ready')
+    const other = second.current!.process
+    await host.core.stopPlugin(second)
+    assert.equal((await other.exited).signal, 'SIGTERM')
+  })
+
+  it('is stopped when its files are gone, switched off or not allowed', async () => {
+    const directory = await host.add('leaving')
+    await host.add('staying')
+    await host.until('leaving', 'ready')
+    await host.until('staying', 'ready')
+    host.settings.allowlist = ['STAYING']
+    await host.core.scan()
+    await host.until('leaving', 'disabled')
+    assert.equal(host.core.supervisor('staying')!.state, 'ready')
+    host.settings.allowlist = []
+    await host.core.scan()
+    await host.until('leaving', 'ready')
+    host.settings.enabled = false
+    await host.core.scan()
+    await host.until('staying', 'disabled')
+    host.settings.enabled = true
+    await rm(directory, { recursive: true })
+    await host.core.scan()
+    assert.equal(host.core.supervisor('leaving'), undefined)
+    await host.until('staying', 'ready')
+  })
+})
+
+describe('a reload', () => {
+  let host: TestHost
+  beforeEach(async () => {
+    host = await startHost({ tiers: ['node-permission'] })
+  })
+  afterEach(() => host.stop())
+
+  const version = (directory: string, name: string, number: string, mode = 'behave') =>
+    addPlugin(directory, name, mode, { version: number, metadata: { version: number } })
+
+  it('under load fails no call, and every later call meets the new version', async () => {
+    const directory = join(host.plugins, 'swift')
+    await version(directory, 'swift', '1.0.0')
+    await host.until('swift', 'ready')
+    let going = true
+    let calls = 0
+    const callers = Array.from({ length: 32 }, async (_, caller) => {
+      while (going) {
+        const name = `${caller}-${calls++}`
+        const text = await host.extract('swift', { name })
+        assert.ok(text.endsWith(` read ${name}`), text)
+      }
+    })
+    for (const next of ['1.0.1', '1.0.2', '1.0.3']) {
+      await version(directory, 'swift', next)
+      await waitFor(next, () => host.core.supervisor('swift')!.current?.candidate.manifest.version === next)
+      assert.equal(await host.extract('swift', { name: 'x' }), `${next} read x`)
+    }
+    going = false
+    await Promise.all(callers)
+    assert.equal(host.core.supervisor('swift')!.latency.errors, 0)
+    assert.equal(host.core.supervisor('swift')!.restarts, 0)
+  })
+
+  it('to a version that fails leaves the old one serving and says why', async () => {
+    const directory = join(host.plugins, 'careful')
+    await version(directory, 'careful', '1.0.0')
+    const { current } = await host.until('careful', 'ready')
+    await version(directory, 'careful', '2.0.0', 'exit-before-handshake')
+    await waitFor('the complaint', () =>
+      host.core.supervisor('careful')!.lastError?.includes('version 2.0.0 could not replace the running one'),
+    )
+    await writeFile(join(directory, 'manifest.json'), '{ "name": "careful", ')
+    await waitFor('the next complaint', () => host.core.supervisor('careful')!.lastError?.includes('not valid JSON'))
+    assert.equal(host.core.supervisor('careful')!.current, current)
+    assert.equal(await host.extract('careful', { name: 'x' }), '1.0.0 read x')
+    await version(directory, 'careful', '2.0.1')
+    await waitFor('the good one', () => host.core.supervisor('careful')!.current?.candidate.manifest.version === '2.0.1')
+    assert.equal(host.core.supervisor('careful')!.lastError, undefined)
+  })
+
+  it('that an area refuses keeps the old process', async () => {
+    const directory = join(host.plugins, 'wanted')
+    await version(directory, 'wanted', '1.0.0')
+    const { current } = await host.until('wanted', 'ready')
+    const undo = host.core.onHandover((_id, next, old) => {
+      assert.equal(old, current!.process)
+      assert.notEqual(next, old)
+      return Promise.reject(new Error('the channels cannot move'))
+    })
+    await version(directory, 'wanted', '2.0.0')
+    await waitFor('the complaint', () => host.core.supervisor('wanted')!.lastError?.includes('the channels cannot move'))
+    undo()
+    assert.equal(host.core.supervisor('wanted')!.current, current)
+    assert.ok(!current!.process.ended)
+  })
+
+  it('keeps one staged copy a plugin', async () => {
+    const directory = join(host.plugins, 'tidy')
+    for (const next of ['1.0.0', '1.0.1', '1.0.2']) {
+      await version(directory, 'tidy', next)
+      await waitFor(next, () => host.core.supervisor('tidy')?.current?.candidate.manifest.version === next)
+    }
+    const { readdir } = await import('node:fs/promises')
+    await waitFor('one copy', async () => (await readdir(join(host.dataDir, 'plugin-versions', 'tidy'))).length === 1)
+    assert.match(await readFile(join(host.core.supervisor('tidy')!.current!.directory, 'manifest.json'), 'utf8'), /1\.0\.2/)
+  })
+})
