@@ -35,7 +35,7 @@ export class Speaker {
   }
 
   /** Calls, and asserts the status. */
-  async expect(status: number, method: string, path: string, body?: unknown): Promise<any> {
+  async expect(status: number, method: string, path: string, body?: unknown): Promise<Answer['body']> {
     const answer = await this.call(method, path, body)
     assert.equal(answer.status, status, `${method} ${path}: ${answer.text}`)
     return answer.body
@@ -46,7 +46,7 @@ export class Speaker {
   }
 
   /** The task once it has ended. */
-  finished(taskId: string): Promise<any> {
+  finished(taskId: string): Promise<Answer['body']> {
     return waitFor(`the task ${taskId} ends`, async () => {
       const { body } = await this.call('GET', `/tasks/${taskId}`)
       return ['succeeded', 'failed', 'cancelled'].includes(body.status) ? body : undefined

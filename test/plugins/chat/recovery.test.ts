@@ -278,7 +278,10 @@ describe('gateways that share a store', () => {
         task('tsk_d', 'ses_d', 1, { status: 'running', lease: past, attempts: 3 }),
       ])
     const runs: string[] = []
-    await startRunner(async id => void runs.push(id), 1)
+    await startRunner(id => {
+      runs.push(id)
+      return Promise.resolve()
+    }, 1)
     await finished(2)
     assert.deepEqual(runs, ['tsk_a'])
     const [decided] = await messages.for(owner).find({ sessionId: 'ses_b' })

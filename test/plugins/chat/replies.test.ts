@@ -9,6 +9,13 @@ import { waitFor } from '../../support/waitFor.js'
 import { Endpoint, providerSettings, refuse, say } from '../models/endpoint.js'
 import { admin, ownerOf, startConversations, type Speaker } from './conversation.js'
 
+const keepIn =
+  (got: OutgoingReply[]) =>
+  (reply: OutgoingReply): Promise<void> => {
+    got.push(reply)
+    return Promise.resolve()
+  }
+
 describe('replies to where a message came from', () => {
   let endpoint: Endpoint
   let dataDir: string
@@ -37,7 +44,7 @@ describe('replies to where a message came from', () => {
 
   it('go to the sink of their kind, with what it kept of the message, once', async () => {
     const got: OutgoingReply[] = []
-    chat.onReply('channel', async reply => void got.push(reply))
+    chat.onReply('channel', keepIn(got))
     chat.onReply('other', () => assert.fail('the wrong sink'))
     const owner = await ownerOf(me)
     const { taskId, sessionId } = await chat.send(owner, { message: 'hello', origin })
@@ -51,7 +58,7 @@ describe('replies to where a message came from', () => {
 
   it('say so when a task failed or was cancelled', async () => {
     const got: OutgoingReply[] = []
-    chat.onReply('channel', async reply => void got.push(reply))
+    chat.onReply('channel', keepIn(got))
     endpoint.respond = (_request, response) => refuse(response, 400, 'no such thing')
     const owner = await ownerOf(me)
     await chat.send(owner, { message: 'hello', origin })
@@ -70,10 +77,11 @@ describe('replies to where a message came from', () => {
     const owner = await ownerOf(me)
     const tried: string[] = []
     const taken: string[] = []
-    chat.onReply('channel', async ({ text }) => {
+    chat.onReply('channel', ({ text }) => {
       tried.push(text)
-      if (text.endsWith('stubborn') && tried.filter(other => other === text).length < 2) throw new Error('the platform is down')
-      taken.push(text)
+      const isRefused = text.endsWith('stubborn') && tried.filter(other => other === text).length < 2
+      if (!isRefused) taken.push(text)
+      return isRefused ? Promise.reject(new Error('the platform is down')) : Promise.resolve()
     })
     const { sessionId } = await chat.send(owner, { message: 'stubborn', origin })
     await chat.send(owner, { message: 'second', sessionId, origin })
@@ -96,12 +104,12 @@ describe('replies to where a message came from', () => {
     endpoint.respond = (_request, response) => say(response, 'must not be asked again')
     await start()
     const got: OutgoingReply[] = []
-    chat.onReply('channel', async reply => void got.push(reply))
+    chat.onReply('channel', keepIn(got))
     await waitFor('the reply arrives', () => got.length === 1)
     assert.equal(got[0]!.text, 'You said: hello')
     await gateway.stop({ keep: true })
     await start()
-    chat.onReply('channel', async reply => void got.push(reply))
+    chat.onReply('channel', keepIn(got))
     await chat.send(owner, { message: 'another', origin })
     await waitFor('the next reply arrives', () => got.length === 2)
     assert.notEqual(got[1]!.taskId, taskId)

@@ -10,7 +10,7 @@ import modelPlugin from '../../../plugins/models/index.js'
 import offlinePlugin from '../../../plugins/offline/index.js'
 import { models as modelsRef } from '../../../plugins/models/contract.js'
 import { admin, startConversations, type Speaker } from '../chat/conversation.js'
-import type { TestGateway } from '../../support/gateway.js'
+import type { Answer, TestGateway } from '../../support/gateway.js'
 import { waitFor } from '../../support/waitFor.js'
 import { callTool, Endpoint, providerSettings, refuse, say } from './endpoint.js'
 
@@ -35,7 +35,7 @@ describe('a configured model provider', () => {
   }
 
   /** Asks a question that fails, and gives the task with the session's last message. */
-  const failing = async (): Promise<{ task: any; last: any }> => {
+  const failing = async (): Promise<{ task: Answer['body']; last: Answer['body'] }> => {
     const { taskId, sessionId } = await me.send('hello')
     const task = await me.finished(taskId)
     return { task, last: (await me.messages(sessionId)).at(-1) }

@@ -16,12 +16,14 @@ const tool = (
 })
 
 const asked: unknown[] = []
-const memory = tool('memory.search', async parameters => {
+const memory = tool('memory.search', parameters => {
   asked.push(parameters)
-  return [{ id: 'mem_1', text: 'Rent is due\non Friday', score: 1, createdAt: '2026-05-04T10:00:00.000Z' }]
+  return Promise.resolve([{ id: 'mem_1', text: 'Rent is due\non Friday', score: 1, createdAt: '2026-05-04T10:00:00.000Z' }])
 })
-const documents = tool('documents.search', async () => [{ documentId: 'doc_1', name: 'lease.pdf', passage: 'The rent is 900.', score: 2 }])
-const nothing = (name: string): ModelTool => tool(name, async () => [])
+const documents = tool('documents.search', () =>
+  Promise.resolve([{ documentId: 'doc_1', name: 'lease.pdf', passage: 'The rent is 900.', score: 2 }]),
+)
+const nothing = (name: string): ModelTool => tool(name, () => Promise.resolve([]))
 
 const answer = (content: string, tools: ModelTool[]): Promise<string> => answerOffline({ role: 'user', content }, tools)
 
