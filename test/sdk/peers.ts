@@ -8,7 +8,7 @@ export interface Methods {
   wait: Method<Record<string, never>, { done: boolean }>
   fail: Method<{ how: string }, Record<string, never>>
 }
-export interface Notes {
+interface Notes {
   note: { text: string }
 }
 export type TestPeer = Peer<Methods, Methods, Notes, Notes>
