@@ -115,12 +115,15 @@ const among = (field: string, values: unknown[], facts: FieldFacts): Term => {
   return facts.isSparse(field) && !literals.includes(nullKey) ? { ...term, sql: `${term.sql} AND ${key}<>${nullKey}` } : term
 }
 
+/** An element of a list parameter: every number a double, as in the keys. */
+const listed = `CASE type WHEN 'integer' THEN CAST(value AS REAL) ELSE value END`
+
 const list = (key: string, literals: string[], bound: (string | number)[], exact: boolean): Term => {
   const [only, second] = [...literals, ...bound]
   if (only === undefined) return exact ? never : { ...never, exact }
   if (bound.length > maxInlineList) {
     const rest = [...new Set(literals)].map(literal => ` UNION ALL SELECT ${literal}`).join('')
-    return { sql: `${key} IN (SELECT value FROM json_each(?)${rest})`, params: [JSON.stringify(bound)], exact }
+    return { sql: `${key} IN (SELECT ${listed} FROM json_each(?)${rest})`, params: [JSON.stringify(bound)], exact }
   }
   if (second === undefined) return { sql: `${key}=${literals[0] ?? '?'}`, params: bound, exact }
   return { sql: `${key} IN (${[...new Set(literals), ...bound.map(() => '?')].join(',')})`, params: bound, exact }
