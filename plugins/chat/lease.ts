@@ -3,7 +3,7 @@ import { newId } from '../../core/id.js'
 import type { Lease } from './records.js'
 
 /** How long a gateway holds a task without renewing it, in milliseconds, and how often it renews. */
-export const LEASE_MS = 20_000
+const LEASE_MS = 20_000
 export const RENEW_MS = 5_000
 
 /** The holders of this process. */

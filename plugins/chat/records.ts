@@ -31,10 +31,10 @@ export interface MessageRow {
 }
 
 /** `settling`: the outcome is decided and on disk, and its messages are being written. Shown as `running`. */
-export type TaskStatus = 'queued' | 'running' | 'settling' | FinalStatus
+type TaskStatus = 'queued' | 'running' | 'settling' | FinalStatus
 export type FinalStatus = 'succeeded' | 'failed' | 'cancelled'
 
-export interface TaskError {
+interface TaskError {
   code: ErrorCode
   message: string
 }

@@ -15,7 +15,7 @@ import { login, startGateway, type Answer, type GatewayOptions, type TestGateway
 import { waitFor } from '../../support/waitFor.js'
 
 /** What a conversation needs, without documents, channels and the plugin host. */
-export const conversationPlugins: readonly Plugin[] = [identity, audit, vault, agents, chat, tools, models, memory, offline]
+const conversationPlugins: readonly Plugin[] = [identity, audit, vault, agents, chat, tools, models, memory, offline]
 
 export const startConversations = ({ plugins = [], ...options }: GatewayOptions = {}): Promise<TestGateway> =>
   startGateway({ ...options, plugins: [...conversationPlugins, ...plugins] })
