@@ -30,7 +30,7 @@ export const fileLayer = (tree: Record<string, unknown>, file: string): Layer =>
 })
 
 export const environmentLayer = (env: Record<string, string | undefined>): Layer => ({
-  describe: (key) => `the environment variable ${variableName(env, key)}`,
+  describe: key => `the environment variable ${variableName(env, key)}`,
   text: true,
   values: toMap(
     Object.entries(env)
@@ -40,13 +40,13 @@ export const environmentLayer = (env: Record<string, string | undefined>): Layer
 })
 
 export const commandLineLayer = (defaults: Record<string, string>): Layer => ({
-  describe: (key) => `the command line's --default ${key}`,
+  describe: key => `the command line's --default ${key}`,
   text: true,
   values: toMap(Object.entries(defaults)),
 })
 
 const variableName = (env: Record<string, string | undefined>, key: string): string =>
-  Object.keys(env).find((name) => name.replaceAll('__', ':').toLowerCase() === key.toLowerCase()) ?? key.replaceAll(':', '__')
+  Object.keys(env).find(name => name.replaceAll('__', ':').toLowerCase() === key.toLowerCase()) ?? key.replaceAll(':', '__')
 
 /** A configured value is wrong. The message names the key, where it comes from, and what is expected. */
 export class ConfigError extends Error {
@@ -92,7 +92,7 @@ const findSection = (key: string, layers: readonly Layer[]): Found | undefined =
 /** Puts a value at a path of names, matching existing names without regard to case. */
 export const place = (tree: Record<string, unknown>, path: string[], value: unknown): void => {
   const [name = '', ...rest] = path
-  const existing = Object.keys(tree).find((other) => other.toLowerCase() === name.toLowerCase()) ?? name
+  const existing = Object.keys(tree).find(other => other.toLowerCase() === name.toLowerCase()) ?? name
   if (existing === '__proto__') return
   if (rest.length === 0) {
     tree[existing] = value
@@ -108,9 +108,9 @@ export const place = (tree: Record<string, unknown>, path: string[], value: unkn
 export const unknownKeys = (settings: readonly Setting<unknown>[], layers: readonly Layer[]): string[] => {
   const known = new Set(settings.filter(({ section }) => !section).map(({ key }) => key.toLowerCase()))
   const sections = settings.filter(({ section }) => section).map(({ key }) => `${key.toLowerCase()}:`)
-  return layers.flatMap((layer) =>
+  return layers.flatMap(layer =>
     [...layer.values]
-      .filter(([lower]) => lower.startsWith(ROOT) && !known.has(lower) && !sections.some((prefix) => lower.startsWith(prefix)))
+      .filter(([lower]) => lower.startsWith(ROOT) && !known.has(lower) && !sections.some(prefix => lower.startsWith(prefix)))
       .map(([, { key }]) => `${key} in ${layer.describe(key)}`),
   )
 }

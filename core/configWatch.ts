@@ -22,7 +22,7 @@ export const watchConfig = (config: Config, log: Log): (() => void) => {
       reload(config, log)
     }, SETTLE_MS)
   })
-  watcher.on('error', (error) => {
+  watcher.on('error', error => {
     log.warn({ err: error }, `changes of ${config.file} are no longer noticed: restart to apply them`)
   })
   return () => {

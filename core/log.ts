@@ -10,7 +10,7 @@ export interface LogOptions {
 }
 
 /** The structured log: one JSON document a line, on stderr, with every known secret value redacted. */
-export const createLog = ({ level, write = (line) => process.stderr.write(line) }: LogOptions): Log =>
+export const createLog = ({ level, write = line => process.stderr.write(line) }: LogOptions): Log =>
   pino(
     { level, base: null, timestamp: pino.stdTimeFunctions.isoTime },
     {

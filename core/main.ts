@@ -29,8 +29,8 @@ const main = async (): Promise<void> => {
   const log = createLog({ level: 'info' })
   const level = config.bind(coreSettings.logLevel)
   log.level = level.get()
-  level.onChange((value) => (log.level = value))
-  process.on('uncaughtException', (error) => {
+  level.onChange(value => (log.level = value))
+  process.on('uncaughtException', error => {
     log.fatal({ err: error }, 'an error that nothing handled: ending, so that nothing goes on in an unknown state')
     process.exit(1)
   })

@@ -45,7 +45,7 @@ export const redact = (text: string): string => {
 export const redactData = <T>(data: T): T => JSON.parse(redact(JSON.stringify(data))) as T
 
 const compile = (): RegExp => {
-  const forms = [...secrets.keys()].flatMap((value) => [value, JSON.stringify(value).slice(1, -1)])
+  const forms = [...secrets.keys()].flatMap(value => [value, JSON.stringify(value).slice(1, -1)])
   const longestFirst = [...new Set(forms)].sort((a, b) => b.length - a.length)
-  return new RegExp(longestFirst.map((value) => value.replace(/[.*+?^${}()|[\]\\]/g, String.raw`\$&`)).join('|'), 'g')
+  return new RegExp(longestFirst.map(value => value.replace(/[.*+?^${}()|[\]\\]/g, String.raw`\$&`)).join('|'), 'g')
 }

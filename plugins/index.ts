@@ -1,4 +1,31 @@
 import type { Plugin } from '../core/plugin.js'
+import agents from './agents/index.js'
+import attachments from './attachments/index.js'
+import audit from './audit/index.js'
+import chat from './chat/index.js'
+import documents from './documents/index.js'
+import identity from './identity/index.js'
+import memory from './memory/index.js'
+import models from './models/index.js'
+import offline from './offline/index.js'
+import externalPlugins from './plugins/index.js'
+import publicRoutes from './public/index.js'
+import tools from './tools/index.js'
+import vault from './vault/index.js'
 
 /** Every internal plugin of the gateway, in any order: they start by their needs. */
-export const plugins: readonly Plugin[] = []
+export const plugins: readonly Plugin[] = [
+  publicRoutes,
+  vault,
+  audit,
+  identity,
+  agents,
+  tools,
+  models,
+  memory,
+  offline,
+  documents,
+  attachments,
+  chat,
+  externalPlugins,
+]

@@ -77,7 +77,12 @@ class SqliteStore implements Store {
     const queue = new WriteQueue(this.#writer, changed => {
       for (const { collection, fields } of changed) for (const field of fields) this.#tables.get(collection)?.irregular.add(field)
     })
-    this.#parts = { statements: new Statements(db), queue, aggregations: new Aggregations(new StoreThread({ file }, this.#tables)) }
+    this.#parts = {
+      statements: new Statements(db),
+      queue,
+      aggregations: new Aggregations(new StoreThread({ file }, this.#tables)),
+      closed: false,
+    }
     this.#stopSweeping = startSweeping(() => this.sweep(), options.log)
   }
 
@@ -126,6 +131,7 @@ class SqliteStore implements Store {
 
   async #close(): Promise<void> {
     this.#stopSweeping()
+    this.#parts.closed = true
     await this.#parts.queue.close()
     await Promise.all([this.#writer.close(), this.#parts.aggregations.close()])
     this.#db.close()

@@ -3,7 +3,7 @@ import { newId } from '../../core/id.js'
 import { DuplicateKey, type Owner, type ScopedHandle } from '../../core/store/collection.js'
 import { MAX_ENTRY_LENGTH, type Memory, type MemoryHit, type RememberOptions } from './contract.js'
 import type { Entry } from './entry.js'
-import { EntrySearch } from './search.js'
+import { TextSearch } from '../../core/textSearch.js'
 
 const MAX_HITS = 50
 /** Candidates asked for beyond the limit, since some may have been removed or superseded meanwhile. */
@@ -12,7 +12,7 @@ const SPARE_CANDIDATES = 20
 /** What a user's agents remember. */
 export class MemoryService implements Memory {
   readonly #entries: ScopedHandle<Entry>
-  readonly #search = new EntrySearch()
+  readonly #search = new TextSearch<Entry>()
 
   constructor(entries: ScopedHandle<Entry>) {
     this.#entries = entries

@@ -14,6 +14,7 @@ import { checkId, type JsonObject } from '../json.js'
 import { makePage, planPage } from '../page.js'
 import { checkPipeline, splitMatch } from '../pipeline.js'
 import { checkUpdate, upsertId } from '../update.js'
+import { serviceUnavailable } from '../../errors.js'
 import type { Aggregations } from './aggregate.js'
 import type { DocumentCache } from './cache.js'
 import { explain } from './errors.js'
@@ -30,6 +31,7 @@ export interface Engine {
   statements: Statements
   queue: WriteQueue
   aggregations: Aggregations
+  closed: boolean
 }
 
 /** A collection of the embedded store: it reads on the caller's thread and writes through the queue. */
@@ -192,6 +194,7 @@ export class SqliteCollection<T extends Document> implements Collection<T> {
   }
 
   #checkReady(): void {
+    if (this.#engine.closed) throw serviceUnavailable('The store is closed')
     if (!this.#isReady) throw new Error(`The collection ${this.#table.name} is not ready: call ready() after declaring it`)
   }
 }

@@ -5,6 +5,8 @@ import { DuplicateKey } from '../collection.js'
 import type { Table, TableDefinition } from './table.js'
 import type { Aggregation, Batch, Failure, WorkerSettings } from './worker.js'
 
+const closeTimeoutMs = 10_000
+
 interface Waiting {
   resolve(answer: unknown): void
   reject(error: Error): void
@@ -37,13 +39,16 @@ export class StoreThread {
     })
   }
 
+  /** Lets the thread close its connection, and ends it when that takes too long. */
   async close(): Promise<void> {
     this.#worker?.ref()
     this.#worker?.postMessage('close')
+    const late = setTimeout(() => void this.terminate(), closeTimeoutMs)
     await this.#exited
+    clearTimeout(late)
   }
 
-  /** Ends the thread at once, as a crash would. */
+  /** Ends the thread at once: what it owes is refused. The next message starts another. */
   async terminate(): Promise<void> {
     await this.#worker?.terminate()
   }

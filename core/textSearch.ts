@@ -1,7 +1,6 @@
 import { LRUCache } from 'lru-cache'
 import type MiniSearch from 'minisearch'
-import type { Collection, Owner } from '../../core/store/collection.js'
-import type { Entry } from './entry.js'
+import type { Collection, Document, Filter, Owner } from './store/collection.js'
 
 /** An owner's newest entries that are searched, by number and by characters of text; older ones are kept but not found. */
 const MAX_INDEXED = 5_000
@@ -16,8 +15,14 @@ const BATCH = 200
 /** Gateways' clocks differ: entries written this much before the newest known one are looked at again. */
 const OVERLAP_MS = 60_000
 
+/** What can be searched. `createdAt` tells what is new. */
+export interface Searchable extends Document {
+  text: string
+  createdAt: string
+}
+
 interface OwnerIndex {
-  search: MiniSearch<Entry>
+  search: MiniSearch<Searchable>
   /** The newest `createdAt` seen. */
   newest: string
   characters: number
@@ -31,7 +36,7 @@ const keyOf = ({ tenant, userId }: Owner): string => JSON.stringify([tenant, use
  * Finds candidates by full text. The index is a cache of what the store holds: it is brought up to date before each
  * search, by whichever gateway the entries were written, and the caller reads the hits again from the store.
  */
-export class EntrySearch {
+export class TextSearch<T extends Searchable> {
   readonly #indexes = new LRUCache<string, OwnerIndex>({
     max: MAX_OWNERS,
     maxSize: MAX_CHARACTERS,
@@ -39,20 +44,20 @@ export class EntrySearch {
   })
 
   /** Ids and scores, best first. */
-  async candidates(owner: Owner, entries: Collection<Entry>, query: string, limit: number): Promise<{ id: string; score: number }[]> {
+  async candidates(owner: Owner, entries: Collection<T>, query: string, limit: number): Promise<{ id: string; score: number }[]> {
     const index = await this.#current(owner, entries)
     const found = index.search.search(query, { prefix: term => term.length > 3, fuzzy: term => (term.length > 4 ? 0.2 : false) })
     return found.slice(0, limit).map(hit => ({ id: hit.id as string, score: hit.score }))
   }
 
-  async #current(owner: Owner, entries: Collection<Entry>): Promise<OwnerIndex> {
+  async #current(owner: Owner, entries: Collection<T>): Promise<OwnerIndex> {
     const key = keyOf(owner)
     let index = this.#indexes.get(key)
     if (!index || exceeds(index, REBUILD_FACTOR)) {
       this.#indexes.delete(key)
       const { default: Index } = await import('minisearch')
       index = this.#indexes.get(key) ?? {
-        search: new Index<Entry>({ fields: ['text'] }),
+        search: new Index<Searchable>({ fields: ['text'] }),
         newest: '',
         characters: 0,
         refreshing: Promise.resolve(),
@@ -72,7 +77,7 @@ export class EntrySearch {
 const exceeds = ({ search, characters }: OwnerIndex, factor: number): boolean =>
   search.documentCount >= MAX_INDEXED * factor || characters >= MAX_INDEXED_CHARACTERS * factor
 
-const refresh = async (index: OwnerIndex, entries: Collection<Entry>): Promise<void> => {
+const refresh = async <T extends Searchable>(index: OwnerIndex, entries: Collection<T>): Promise<void> => {
   const since = index.newest === '' ? '' : new Date(Date.parse(index.newest) - OVERLAP_MS).toISOString()
   let newest = index.newest
   for (let cursor: string | null | undefined; cursor !== null;) {

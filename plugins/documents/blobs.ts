@@ -1,0 +1,92 @@
+import { createReadStream, type ReadStream } from 'node:fs'
+import { copyFile, mkdir, open, readdir, readFile, rename, rm } from 'node:fs/promises'
+import { dirname, join } from 'node:path'
+import { syncDirectory, writeFileAtomically } from '../../core/files.js'
+
+/**
+ * The documents' bytes and texts, as files: `<root>/<document id>/v<version>` and `.txt` beside it. No name comes
+ * from a user. What `keep` resolved for survives a power cut.
+ */
+export class Blobs {
+  readonly #root: string
+
+  constructor(root: string) {
+    this.#root = root
+  }
+
+  path(id: string, version: number): string {
+    return join(this.#root, id, `v${version}`)
+  }
+
+  /** Takes over a file that was received; it must be on the same disk or is copied. */
+  async keep(id: string, version: number, received: string): Promise<void> {
+    const target = this.path(id, version)
+    await mkdir(dirname(target), { recursive: true, mode: 0o700 })
+    try {
+      await sync(received)
+      await move(received, target)
+      await syncDirectory(dirname(target))
+      await syncDirectory(this.#root)
+    } catch (error) {
+      await this.remove(id)
+      throw error
+    }
+  }
+
+  read(id: string, version: number): ReadStream {
+    return createReadStream(this.path(id, version))
+  }
+
+  async writeText(id: string, version: number, text: string): Promise<void> {
+    await writeFileAtomically(`${this.path(id, version)}.txt`, text)
+  }
+
+  /** `null`: there is none. */
+  async readText(id: string, version: number): Promise<string | null> {
+    try {
+      return await readFile(`${this.path(id, version)}.txt`, 'utf8')
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code === 'ENOENT') return null
+      throw error
+    }
+  }
+
+  async remove(id: string): Promise<void> {
+    await rm(join(this.#root, id), { recursive: true, force: true })
+  }
+
+  /** Removes what no record knows: the rest of uploads that a crash cut off. Call it before the first upload. */
+  async sweep(isKnown: (ids: string[]) => Promise<ReadonlySet<string>>): Promise<number> {
+    const names = await readdir(this.#root).catch(() => [])
+    let removed = 0
+    for (let at = 0; at < names.length; at += SWEEP_BATCH) {
+      const batch = names.slice(at, at + SWEEP_BATCH)
+      const known = await isKnown(batch)
+      const orphans = batch.filter(name => !known.has(name))
+      await Promise.all(orphans.map(name => this.remove(name)))
+      removed += orphans.length
+    }
+    return removed
+  }
+}
+
+const SWEEP_BATCH = 500
+
+const sync = async (file: string): Promise<void> => {
+  const handle = await open(file, 'r+')
+  try {
+    await handle.sync()
+  } finally {
+    await handle.close()
+  }
+}
+
+const move = async (from: string, to: string): Promise<void> => {
+  try {
+    await rename(from, to)
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'EXDEV') throw error
+    await copyFile(from, to)
+    await sync(to)
+  }
+}

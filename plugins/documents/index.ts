@@ -1,0 +1,78 @@
+import { mkdir } from 'node:fs/promises'
+import { join, resolve } from 'node:path'
+import { z } from 'zod'
+import { setting } from '../../core/config.js'
+import { gatewayListening } from '../../core/events.js'
+import { definePlugin } from '../../core/plugin.js'
+import { coreSettings } from '../../core/settings.js'
+import { collection } from '../../core/store/collection.js'
+import { pluginHost } from '../plugins/contract.js'
+import { tools, type Tool } from '../tools/contract.js'
+import { Blobs } from './blobs.js'
+import { documents, type Documents } from './contract.js'
+import { Extraction } from './extraction.js'
+import { Parser } from './parser.js'
+import { Passages } from './passages.js'
+import { documentRoutes } from './routes.js'
+import type { DocumentRow, JobRow, PassageRow } from './rows.js'
+import { DocumentService } from './service.js'
+
+const GIB = 1024 ** 3
+const Query = z.object({ query: z.string().min(1).max(1_000), limit: z.int().min(1).max(20).default(5) })
+
+/** What agents can do with documents. */
+const searchTool = (service: Documents): Tool<typeof Query> => ({
+  name: 'documents.search',
+  description: "Finds passages in this user's documents, best match first, each with the document's name.",
+  parameters: Query,
+  execute: ({ query, limit }, { owner }) => service.search(owner, query, limit),
+})
+
+export default definePlugin({
+  id: 'documents',
+  provides: documents,
+  needs: { pluginHost, tools },
+  collections: {
+    rows: collection.user<DocumentRow>(),
+    passages: collection.user<PassageRow>({ indexes: [{ fields: { documentId: 1 } }] }),
+    jobs: collection.global<JobRow>({ indexes: [{ fields: { state: 1, createdAt: 1 } }, { fields: { state: 1, extension: 1 } }] }),
+  },
+  settings: {
+    dataDir: coreSettings.dataDir,
+    maxBytesPerUser: setting.number('Service:Documents:MaxBytesPerUser', { default: 5 * GIB, integer: true, hot: true }),
+    /** How long one document may keep a parser busy, in seconds. */
+    timeoutSeconds: setting.number('Service:Documents:ParseTimeoutSeconds', { default: 30, min: 1, max: 600 }),
+  },
+  setup: async ({ needs: { pluginHost: host, tools: toolSet }, store, settings, log, routes, on, onStop }) => {
+    const root = join(resolve(settings.dataDir.get()), 'documents')
+    await mkdir(root, { recursive: true, mode: 0o700 })
+    const blobs = new Blobs(root)
+    const passages = new Passages(store.passages)
+    const parser = new Parser(settings.timeoutSeconds.get() * 1000)
+    onStop(() => parser.close())
+    const extraction = new Extraction({ rows: store.rows, jobs: store.jobs, blobs, passages, parser, host, log })
+    onStop(() => extraction.stop())
+    const service = new DocumentService({
+      rows: store.rows,
+      jobs: store.jobs,
+      blobs,
+      passages,
+      extraction,
+      maxBytesPerUser: () => settings.maxBytesPerUser.get(),
+    })
+
+    const swept = await blobs.sweep(async ids => new Set((await store.rows.everyone.find({ id: { $in: ids } })).map(({ id }) => id)))
+    if (swept > 0) log.info(`removed ${swept} files of uploads that were cut off`)
+    on(gatewayListening, () => extraction.resume())
+    onStop(
+      host.onChange(() => {
+        extraction.pluginsChanged().catch((error: unknown) => {
+          log.error({ err: error }, 'documents that wait for a plugin could not be looked at')
+        })
+      }),
+    )
+    onStop(toolSet.register(searchTool(service)))
+    routes(documentRoutes(service))
+    return service
+  },
+})

@@ -1,0 +1,40 @@
+/** A document as stored. Its bytes and its text are files beside it, see `blobs.ts`. */
+export interface DocumentRow {
+  id: string
+  name: string
+  /** Lower case, with the dot; empty without one. */
+  extension: string
+  mimeType: string
+  /** Bytes. */
+  size: number
+  version: number
+  status: 'extracting' | 'ready' | 'failed'
+  /** `builtin:<format>` or a plugin's id. */
+  extractor: string | null
+  /** Why it failed, or what it waits for. */
+  reason?: string
+  title?: string
+  createdAt: string
+  updatedAt: string
+}
+
+/** A passage of a document's text, for search. */
+export interface PassageRow {
+  id: string
+  documentId: string
+  name: string
+  text: string
+  createdAt: string
+}
+
+/** Work to do: a document whose text has to be extracted. Its id is the document's. */
+export interface JobRow {
+  id: string
+  tenant: string | null
+  userId: string
+  extension: string
+  /** `waiting`: for a plugin that takes this extension to run. */
+  state: 'queued' | 'waiting'
+  attempts: number
+  createdAt: string
+}
