@@ -1,6 +1,6 @@
 import { LRUCache } from 'lru-cache'
 import type MiniSearch from 'minisearch'
-import type { Collection, Document, Filter, Owner } from './store/collection.js'
+import type { Collection, Document, Owner } from './store/collection.js'
 
 /** An owner's newest entries that are searched, by number and by characters of text; older ones are kept but not found. */
 const MAX_INDEXED = 5_000

@@ -2,6 +2,7 @@ import type { Plugin } from '../core/plugin.js'
 import agents from './agents/index.js'
 import attachments from './attachments/index.js'
 import audit from './audit/index.js'
+import channels from './channels/index.js'
 import chat from './chat/index.js'
 import documents from './documents/index.js'
 import identity from './identity/index.js'
@@ -12,6 +13,7 @@ import externalPlugins from './plugins/index.js'
 import publicRoutes from './public/index.js'
 import tools from './tools/index.js'
 import vault from './vault/index.js'
+import webhooks from './webhooks/index.js'
 
 /** Every internal plugin of the gateway, in any order: they start by their needs. */
 export const plugins: readonly Plugin[] = [
@@ -28,4 +30,6 @@ export const plugins: readonly Plugin[] = [
   attachments,
   chat,
   externalPlugins,
+  webhooks,
+  channels,
 ]

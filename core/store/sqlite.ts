@@ -134,6 +134,8 @@ class SqliteStore implements Store {
     this.#parts.closed = true
     await this.#parts.queue.close()
     await Promise.all([this.#writer.close(), this.#parts.aggregations.close()])
+    // A statement that the driver has not yet let go of keeps the last close from merging the log into the file.
+    this.#db.exec('PRAGMA wal_checkpoint(TRUNCATE)')
     this.#db.close()
     this.#unlock()
   }

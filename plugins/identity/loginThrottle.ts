@@ -6,7 +6,7 @@ import { rateLimited } from '../../core/errors.js'
  * Failures allowed in a window that starts with the first. Attempts refused meanwhile do not count, so every block
  * ends by itself within its window, whatever an attacker does.
  */
-const limits = {
+export const failureLimits = {
   /** One account from one network. */
   burst: { points: 5, duration: 60 },
   sustained: { points: 30, duration: 15 * 60 },
@@ -61,10 +61,17 @@ class FailureLimit {
 
 /** Slows down repeated failed logins, per account and per network. Not part of the configurable rate limits: it is never off. */
 export class LoginThrottle {
-  readonly #burst = new FailureLimit(limits.burst)
-  readonly #sustained = new FailureLimit(limits.sustained)
-  readonly #strangers = new FailureLimit(limits.strangers)
-  readonly #network = new FailureLimit(limits.network)
+  readonly #burst: FailureLimit
+  readonly #sustained: FailureLimit
+  readonly #strangers: FailureLimit
+  readonly #network: FailureLimit
+
+  constructor({ burst, sustained, strangers, network }: typeof failureLimits = failureLimits) {
+    this.#burst = new FailureLimit(burst)
+    this.#sustained = new FailureLimit(sustained)
+    this.#strangers = new FailureLimit(strangers)
+    this.#network = new FailureLimit(network)
+  }
 
   /** Rejects with `rate_limited` and `Retry-After` while the attempt has to wait. The same for accounts that do not exist. */
   async check(attempt: Attempt): Promise<void> {

@@ -6,9 +6,19 @@ import type { Table } from './table.js'
 const codes = { busy: 5, ioError: 10, damaged: 11, full: 13, notADatabase: 26 }
 const uniqueCodes = [1555, 2067]
 
+/** @photostructure/sqlite leaves the code out of what a statement throws while it reads rows: https://sqlite.org/c3ref/errcode.html */
+const codesByText: Record<string, number> = {
+  'database is locked': codes.busy,
+  'disk I/O error': codes.ioError,
+  'database disk image is malformed': codes.damaged,
+  'database or disk is full': codes.full,
+  'file is not a database': codes.notADatabase,
+}
+
 const codeOf = (error: unknown): number => {
-  const code = (error as { errcode?: unknown } | undefined)?.errcode
-  return typeof code === 'number' ? code : 0
+  const { code, errcode, message = '' } = (error ?? {}) as { code?: unknown; errcode?: unknown; message?: string }
+  if (typeof errcode === 'number') return errcode
+  return code === 'ERR_SQLITE_ERROR' ? (codesByText[message] ?? 0) : 0
 }
 
 export const isUniqueViolation = (error: unknown): boolean => uniqueCodes.includes(codeOf(error))

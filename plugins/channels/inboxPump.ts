@@ -1,0 +1,128 @@
+import { z } from 'zod'
+import type { Log } from '../../core/log.js'
+import type { Owned, ScopedHandle } from '../../core/store/collection.js'
+import type { InboundMessage } from '../../sdk/protocol.js'
+import type { Chat } from '../chat/contract.js'
+import type { PluginConnection } from '../plugins/contract.js'
+import type { Connector } from './connector.js'
+import { readFailure } from './failure.js'
+import type { Inbox } from './inbox.js'
+import type { Leases } from './leases.js'
+import { Metadata, readWebhookResult } from './messages.js'
+import { afterFailure, INBOX_RETRY } from './retryPolicy.js'
+import type { ChannelRow, InboxRow } from './rows.js'
+import type { ChannelTypes } from './types.js'
+
+/** The kind of origin that replies to channels come back under. */
+export const ORIGIN = 'channel'
+const MAX_RECIPIENT_LENGTH = 512
+/** Nobody waits for this answer, so it may take as long as any call. */
+const WEBHOOK_TIMEOUT_MS = 30_000
+
+export const OriginData = z.object({ channelId: z.string(), recipient: z.string().min(1).max(MAX_RECIPIENT_LENGTH), metadata: Metadata })
+
+interface InboxParts {
+  rows: ScopedHandle<ChannelRow>
+  inbox: Inbox
+  types: ChannelTypes
+  leases: Leases
+  connector: Connector
+  chat: Chat
+  onDeath: (process: PluginConnection) => void
+  log: Log
+}
+
+/** Handles what waits in inboxes, one after the other for each channel: kept requests go to the adapter, messages to the agent. */
+export class InboxPump {
+  readonly #parts: InboxParts
+
+  constructor(parts: InboxParts) {
+    this.#parts = parts
+  }
+
+  /** Works until nothing can be done now. Resolves with the milliseconds until the next try, if there is one. */
+  async drain(channelId: string, isStopped: () => boolean): Promise<number | undefined> {
+    const { rows, inbox, leases, connector } = this.#parts
+    const channel = await rows.everyone.findOne({ id: channelId })
+    if (!channel?.enabled || channel.deletedAt !== null || !(await leases.hold(channelId))) return undefined
+    try {
+      for (;;) {
+        const row = isStopped() ? null : await inbox.next(channelId)
+        if (!row) return undefined
+        const waitMs = row.nextAt === null ? 0 : Date.parse(row.nextAt) - Date.now()
+        if (waitMs > 0) return waitMs
+        const isHandled = row.kind === 'request' ? await this.#request(row) : await this.#message(row, channel)
+        if (!isHandled) return undefined
+      }
+    } finally {
+      if (!connector.get(channelId)) await leases.release(channelId)
+    }
+  }
+
+  /** Resolves with false when the adapter is not there: its connection kicks the pump again. */
+  async #request(row: InboxRow): Promise<boolean> {
+    const { connector, inbox, log } = this.#parts
+    const { id, channelId, seq, request } = row
+    const process = connector.connected(channelId)
+    if (!process) return false
+    if (!request) {
+      await inbox.discard(row)
+      return true
+    }
+    try {
+      const params = { channelId, deliveryId: id, request }
+      const { status, messages } = readWebhookResult(await process.request('channel.webhook', params, { timeoutMs: WEBHOOK_TIMEOUT_MS }))
+      if (status >= 400) log.warn({ channelId, deliveryId: id, status }, 'an adapter refused a webhook that was kept for it: discarded')
+      // At the request's own place, before what came after it.
+      else await inbox.accept(channelId, messages, seq)
+      await inbox.discard(row)
+    } catch (error) {
+      if (readFailure(error).kind === 'crashed') this.#parts.onDeath(process)
+      await this.#failed(row, error)
+    }
+    return true
+  }
+
+  async #message(row: InboxRow, channel: Owned<ChannelRow>): Promise<boolean> {
+    const { inbox, chat, types } = this.#parts
+    const { message } = row
+    const recipient = message && recipientOf(message, types.ofStored(channel.type).recipientMetadataKey)
+    if (!message || recipient === undefined) {
+      await inbox.bury(row, `its metadata lacks "${types.ofStored(channel.type).recipientMetadataKey}", which says where a reply goes`)
+      return true
+    }
+    try {
+      await chat.send(
+        { tenant: channel.tenant, userId: channel.userId },
+        {
+          message: message.text,
+          sessionKey: `channel:${channel.id}:${recipient}`,
+          idempotencyKey: `channel:${channel.id}:${message.id}`,
+          ...(channel.agentId === null ? {} : { agentId: channel.agentId }),
+          origin: { kind: ORIGIN, data: { channelId: channel.id, recipient, metadata: message.metadata } },
+        },
+      )
+      await inbox.done(row)
+    } catch (error) {
+      await this.#failed(row, error)
+    }
+    return true
+  }
+
+  async #failed(row: InboxRow, error: unknown): Promise<void> {
+    const verdict = afterFailure(row, readFailure(error), INBOX_RETRY)
+    if (verdict.retry) {
+      await this.#parts.inbox.retry(row, verdict)
+      return
+    }
+    this.#parts.log.warn({ err: error, channelId: row.channelId, deliveryId: row.id }, 'what came in for a channel is given up')
+    await this.#parts.inbox.bury(row, verdict.reason)
+  }
+}
+
+const recipientOf = ({ metadata }: InboundMessage, key: string): string | undefined => {
+  const value = Object.hasOwn(metadata, key) ? metadata[key] : undefined
+  if (value === undefined || value === '') return undefined
+  const recipient = String(value)
+  return recipient.length > MAX_RECIPIENT_LENGTH ? undefined : recipient
+}

@@ -1,0 +1,145 @@
+import { randomUUID } from 'node:crypto'
+import { mkdir, readFile, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import type { Log } from '../../core/log.js'
+import { DuplicateKey, type Collection } from '../../core/store/collection.js'
+import type { ConnectionRow } from './rows.js'
+
+/** A gateway that stopped renewing loses its channels after this; clocks of gateways may differ by a part of it. */
+export const LEASE_MS = 60_000
+const RENEW_MS = 20_000
+
+/** This gateway's id among those on one store: kept in its data directory, so that after a crash its leases are its own again. */
+export const gatewayId = async (dataDir: string): Promise<string> => {
+  const file = join(dataDir, 'gateway-id')
+  await mkdir(dataDir, { recursive: true, mode: 0o700 })
+  const id = `gw_${randomUUID()}`
+  try {
+    await writeFile(file, id, { flag: 'wx', mode: 0o600 })
+    return id
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error
+    return (await readFile(file, 'utf8')).trim()
+  }
+}
+
+interface Held {
+  fence: number
+  until: number
+}
+
+/**
+ * One gateway at a time works on a channel: connects it, handles its inbox, sends its replies. A lease is a document
+ * with holder, end and fencing number; all of a gateway's leases are renewed by one write, and only while it has any.
+ */
+export class Leases {
+  readonly #rows: Collection<ConnectionRow>
+  readonly #holder: string
+  readonly #log: Log
+  readonly #held = new Map<string, Held>()
+  readonly #onLost: (channelIds: string[]) => void
+  #timer: NodeJS.Timeout | undefined
+
+  constructor(rows: Collection<ConnectionRow>, holder: string, log: Log, onLost: (channelIds: string[]) => void) {
+    this.#rows = rows
+    this.#holder = holder
+    this.#log = log
+    this.#onLost = onLost
+  }
+
+  /** Whether this gateway has the channel, taking it when it is free or its holder is gone. */
+  async hold(channelId: string): Promise<boolean> {
+    const known = this.#held.get(channelId)
+    if (known && known.until > Date.now()) return true
+    const row = (await this.#again(channelId)) ?? (await this.#takeOver(channelId)) ?? (await this.#create(channelId))
+    if (!row) return false
+    this.#held.set(channelId, { fence: row.fence, until: Date.parse(row.until) })
+    this.#timer ??= setTimeout(() => void this.#renew(), RENEW_MS).unref()
+    return true
+  }
+
+  async release(channelId: string): Promise<void> {
+    const held = this.#held.get(channelId)
+    if (!held) return
+    this.#held.delete(channelId)
+    await this.#rows.updateOne({ id: channelId, holder: this.#holder, fence: held.fence }, { $set: { holder: null } })
+  }
+
+  /** At a graceful stop: another gateway need not wait for the end of the leases. */
+  async releaseAll(): Promise<void> {
+    clearTimeout(this.#timer)
+    this.#held.clear()
+    await this.#rows.updateMany({ holder: this.#holder }, { $set: { holder: null, status: 'disconnected' } })
+  }
+
+  /** Changes the channel's connection document, as its holder. Resolves with false when it no longer is. */
+  async save(channelId: string, fields: Partial<Pick<ConnectionRow, 'status' | 'lastError' | 'info' | 'cursor'>>): Promise<boolean> {
+    const held = this.#held.get(channelId)
+    if (!held) return false
+    return this.#rows.updateOne({ id: channelId, holder: this.#holder, fence: held.fence }, { $set: fields })
+  }
+
+  async cursor(channelId: string): Promise<string | undefined> {
+    return (await this.#rows.findOne({ id: channelId }))?.cursor ?? undefined
+  }
+
+  /** What other gateways say of the channels that they hold. */
+  async elsewhere(channelIds: string[]): Promise<Map<string, ConnectionRow>> {
+    if (channelIds.length === 0) return new Map()
+    const now = new Date().toISOString()
+    const rows = await this.#rows.find({ id: { $in: channelIds }, holder: { $nin: [null, this.#holder] }, until: { $gt: now } })
+    return new Map(rows.map(row => [row.id, row]))
+  }
+
+  async forget(channelId: string): Promise<void> {
+    this.#held.delete(channelId)
+    await this.#rows.deleteOne({ id: channelId })
+  }
+
+  #again(channelId: string): Promise<ConnectionRow | null> {
+    return this.#rows.findOneAndUpdate({ id: channelId, holder: this.#holder }, { $set: { until: end() } })
+  }
+
+  #takeOver(channelId: string): Promise<ConnectionRow | null> {
+    const free = { $or: [{ holder: null }, { until: { $lt: new Date().toISOString() } }] }
+    return this.#rows.findOneAndUpdate({ id: channelId, ...free }, { $set: { holder: this.#holder, until: end() }, $inc: { fence: 1 } })
+  }
+
+  async #create(channelId: string): Promise<ConnectionRow | null> {
+    const fields = { status: 'disconnected', lastError: null, info: null, cursor: null }
+    const row: ConnectionRow = { id: channelId, holder: this.#holder, fence: 1, until: end(), ...fields }
+    try {
+      await this.#rows.insertOne(row)
+      return row
+    } catch (error) {
+      if (error instanceof DuplicateKey) return null
+      throw error
+    }
+  }
+
+  async #renew(): Promise<void> {
+    try {
+      const until = end()
+      const renewed = await this.#rows.updateMany({ holder: this.#holder }, { $set: { until } })
+      for (const held of this.#held.values()) held.until = Date.parse(until)
+      if (renewed < this.#held.size) await this.#findLost()
+    } catch (error) {
+      this.#log.error({ err: error }, 'the leases of channels could not be renewed')
+      this.#drop([...this.#held].filter(([, { until }]) => until <= Date.now()).map(([id]) => id))
+    }
+    this.#timer = this.#held.size > 0 ? setTimeout(() => void this.#renew(), RENEW_MS).unref() : undefined
+  }
+
+  async #findLost(): Promise<void> {
+    const lost: string[] = []
+    for (const id of this.#held.keys()) if ((await this.#rows.findOne({ id }))?.holder !== this.#holder) lost.push(id)
+    this.#drop(lost)
+  }
+
+  #drop(ids: string[]): void {
+    for (const id of ids) this.#held.delete(id)
+    if (ids.length > 0) this.#onLost(ids)
+  }
+}
+
+const end = (): string => new Date(Date.now() + LEASE_MS).toISOString()

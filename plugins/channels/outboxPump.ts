@@ -1,0 +1,114 @@
+import type { Log } from '../../core/log.js'
+import type { ScopedHandle } from '../../core/store/collection.js'
+import type { OutgoingReply } from '../chat/contract.js'
+import type { PluginConnection } from '../plugins/contract.js'
+import type { Connector } from './connector.js'
+import { readFailure } from './failure.js'
+import { OriginData } from './inboxPump.js'
+import type { Leases } from './leases.js'
+import type { Outbox } from './outbox.js'
+import { afterFailure, OUTBOX_RETRY } from './retryPolicy.js'
+import type { ChannelRow, OutboxRow } from './rows.js'
+
+/** Replies of one channel under way at once, each to another recipient. */
+const MAX_UNDER_WAY = 8
+/** Recipients passed over because their oldest reply has to wait; beyond it the channel waits. */
+const MAX_PASSED_OVER = 200
+/** Until the next look at a reply that another gateway is sending. */
+const CLAIMED_ELSEWHERE_MS = 30_000
+const SEND_TIMEOUT_MS = 30_000
+
+interface OutboxParts {
+  rows: ScopedHandle<ChannelRow>
+  outbox: Outbox
+  leases: Leases
+  connector: Connector
+  onDeath: (process: PluginConnection) => void
+  log: Log
+}
+
+/** Sends replies: in order for each recipient, recipients beside each other. */
+export class OutboxPump {
+  readonly #parts: OutboxParts
+
+  constructor(parts: OutboxParts) {
+    this.#parts = parts
+  }
+
+  /** Puts a finished task's answer into the outbox. Resolves with its channel when there is something to send. */
+  async take({ taskId, origin, text }: OutgoingReply): Promise<string | undefined> {
+    const data = OriginData.safeParse(origin.data)
+    if (!data.success) {
+      this.#parts.log.error({ taskId, issues: data.error.issues }, 'a reply to a channel does not say where it goes: dropped')
+      return undefined
+    }
+    const { channelId, recipient, metadata } = data.data
+    const channel = await this.#parts.rows.everyone.findOne({ id: channelId })
+    if (text.trim() === '' || !channel || channel.deletedAt !== null) return undefined
+    return (await this.#parts.outbox.add({ id: taskId, channelId, recipient, text, metadata })) ? channelId : undefined
+  }
+
+  /** Sends until nothing can be sent now. Resolves with the milliseconds until the next try, if there is one. */
+  async drain(channelId: string, isStopped: () => boolean): Promise<number | undefined> {
+    if (!this.#parts.connector.connected(channelId) || !(await this.#parts.leases.hold(channelId))) return undefined
+    const underWay = new Map<string, Promise<void>>()
+    const passedOver = new Map<string, number>()
+    try {
+      for (;;) {
+        const free = MAX_UNDER_WAY - underWay.size
+        const process = isStopped() ? undefined : this.#parts.connector.connected(channelId)
+        const rows = process && free > 0 ? await this.#heads(channelId, [...underWay.keys(), ...passedOver.keys()], free) : []
+        for (const row of rows) {
+          const dueAt = row.nextAt === null ? 0 : Date.parse(row.nextAt)
+          if (dueAt > Date.now()) passedOver.set(row.recipient, dueAt)
+          else if (process)
+            underWay.set(
+              row.recipient,
+              this.#sendHead(row, process, passedOver).finally(() => underWay.delete(row.recipient)),
+            )
+        }
+        if (passedOver.size >= MAX_PASSED_OVER || rows.length === 0) {
+          if (underWay.size === 0) break
+          await Promise.race(underWay.values())
+        }
+      }
+    } finally {
+      await Promise.allSettled(underWay.values())
+    }
+    if (passedOver.size === 0 || !this.#parts.connector.connected(channelId)) return undefined
+    return Math.max(0, Math.min(...passedOver.values()) - Date.now())
+  }
+
+  /** The oldest reply of each of a few recipients. */
+  async #heads(channelId: string, except: string[], limit: number): Promise<OutboxRow[]> {
+    const rows = await this.#parts.outbox.waiting(channelId, except, limit * 2)
+    const heads = new Map<string, OutboxRow>()
+    for (const row of rows) if (!heads.has(row.recipient) && heads.size < limit) heads.set(row.recipient, row)
+    return [...heads.values()]
+  }
+
+  async #sendHead(row: OutboxRow, process: PluginConnection, passedOver: Map<string, number>): Promise<void> {
+    const claimed = await this.#parts.outbox.claim(row)
+    if (claimed) await this.#send(claimed, process)
+    else passedOver.set(row.recipient, Date.now() + CLAIMED_ELSEWHERE_MS)
+  }
+
+  async #send(claimed: OutboxRow, process: PluginConnection): Promise<void> {
+    const { outbox, log, onDeath } = this.#parts
+    const { id, channelId, recipient, text = '', metadata = {} } = claimed
+    try {
+      await process.request('channel.send', { channelId, deliveryId: id, recipient, text, metadata }, { timeoutMs: SEND_TIMEOUT_MS })
+    } catch (error) {
+      const failure = readFailure(error)
+      if (failure.kind === 'crashed') onDeath(process)
+      const verdict = afterFailure(claimed, failure, OUTBOX_RETRY)
+      if (verdict.retry) await outbox.retry(claimed, verdict)
+      else {
+        log.warn({ err: error, channelId, deliveryId: id }, 'a reply is given up')
+        await outbox.bury(claimed, verdict.reason)
+      }
+      return
+    }
+    await outbox.done(claimed)
+  }
+}

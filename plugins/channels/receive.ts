@@ -1,0 +1,30 @@
+import { RpcError } from '../../sdk/rpc.js'
+import { RpcErrorCode, type ReceiveParams, type ReceiveResult } from '../../sdk/protocol.js'
+import type { Connector } from './connector.js'
+import type { Inbox } from './inbox.js'
+import type { Leases } from './leases.js'
+import { readReceive } from './messages.js'
+
+interface ReceiveParts {
+  connector: Connector
+  inbox: Inbox
+  leases: Leases
+  onStored: (channelId: string) => void
+}
+
+/** Takes messages that an adapter fetched by itself. They are on disk, and the cursor behind them, when this resolves. */
+export const receiveFromAdapter =
+  ({ connector, inbox, leases, onStored }: ReceiveParts) =>
+  async (pluginId: string, params: ReceiveParams): Promise<ReceiveResult> => {
+    const { channelId, messages, cursor } = readReceive(params)
+    if (connector.get(channelId)?.pluginId !== pluginId)
+      throw new RpcError(
+        RpcErrorCode.rejected,
+        'This plugin has no such channel connected: messages are taken between connect and disconnect',
+      )
+    const accepted = await inbox.accept(channelId, messages)
+    // Behind the messages: a crash in between brings them again, and they are known.
+    if (cursor !== undefined) await leases.save(channelId, { cursor })
+    if (accepted > 0) onStored(channelId)
+    return { accepted }
+  }
