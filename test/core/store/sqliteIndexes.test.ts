@@ -109,7 +109,7 @@ describe('indexes of the embedded store', () => {
     for (const [what, filter, sort, matches, after] of cases) {
       it(`${what} is found by an index`, () => {
         const statements = new Recording(db)
-        const matching = search(createTable(defineTable('test.many', spec as CollectionSpec<Document>)), filter)
+        const matching = search(createTable(defineTable('test.many', spec)), filter)
         const found = select(statements, matching, { sort, limit: 100, after })
         assert.equal(found.length, Math.min(matches, 100))
         if (after) assert.equal(found[0]?.document.id, 'row049999')
