@@ -1,7 +1,8 @@
 import { randomBytes } from 'node:crypto'
 import { MongoClient } from 'mongodb'
 import { openMongoStore } from '../../../core/store/mongo.js'
-import { describeContract, type Features } from './contract.js'
+import type { Features } from './contract/subject.js'
+import { describeContract } from './contract.js'
 
 const uri = process.env.MONGODB_URI
 const database = `agent-gateway-test-${randomBytes(4).toString('hex')}`
