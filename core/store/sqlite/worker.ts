@@ -2,7 +2,7 @@ import { parentPort, workerData } from 'node:worker_threads'
 import { DuplicateKey } from '../collection.js'
 import { GatewayError } from '../../errors.js'
 import { connect } from './connection.js'
-import { explain } from './errors.js'
+import { explain, isBusy } from './errors.js'
 import { loadMingo } from './mingo.js'
 import { search, select, Statements } from './read.js'
 import { createTable, type Table, type TableDefinition } from './table.js'
@@ -46,9 +46,11 @@ if (maxBytes !== undefined) {
   db.exec(`PRAGMA max_page_count=${String(Math.floor(maxBytes / pageSize))}`)
 }
 const tables = new Map<string, Table>()
-const grown = new Set<Table>()
+/** Tables with a newly irregular field that is not on disk yet, and those that the main thread does not know of yet. */
+const unrecorded = new Set<Table>()
+const unannounced = new Set<Table>()
 const statements = new Statements(db)
-const writer = new Writer(statements, table => grown.add(table))
+const writer = new Writer(statements, table => unrecorded.add(table))
 
 const tableOf = (collection: string): Table => {
   const table = tables.get(collection)
@@ -83,14 +85,16 @@ const commit = (writes: Batch['writes']): (WriteResult | Failure)[] => {
   try {
     db.exec('BEGIN IMMEDIATE')
     const results = writes.map(writeOne)
-    for (const table of grown) writer.recordIrregular(table)
+    for (const table of unrecorded) writer.recordIrregular(table)
     db.exec('COMMIT')
+    for (const table of unrecorded) unannounced.add(table)
+    unrecorded.clear()
     return results
   } catch (error) {
     if (db.isTransaction) db.exec('ROLLBACK')
     // One write may have been too much for the disk: the others get a transaction each.
-    if (writes.length > 1) return writes.flatMap(write => commit([write]))
-    return [fail(error)]
+    if (writes.length > 1 && !isBusy(error)) return writes.flatMap(write => commit([write]))
+    return writes.map(() => fail(error))
   }
 }
 
@@ -117,8 +121,8 @@ const answer = async (message: Batch | Aggregation): Promise<unknown> => {
   }
   if (message.writes.some(({ write }) => write.kind !== 'insert')) writer.mingo ??= await loadMingo()
   const results = commit(message.writes)
-  const irregular = [...grown].map(table => ({ collection: table.name, fields: [...table.irregular] }))
-  grown.clear()
+  const irregular = [...unannounced].map(table => ({ collection: table.name, fields: [...table.irregular] }))
+  unannounced.clear()
   return { results, irregular } satisfies BatchAnswer
 }
 

@@ -95,7 +95,15 @@ export class Writer {
 
   #apply(document: JsonObject, changes: Update): void {
     for (const [operator, fields] of Object.entries(changes)) checkTargets(document, operator, fields)
-    this.#loaded().update(document, changes)
+    const { $unset = {}, ...others } = changes
+    const elements = Object.keys($unset).filter(path => isElement(document, path))
+    if (elements.length === 0) this.#loaded().update(document, changes)
+    else {
+      // As in MongoDB an element that is unset leaves a null, not a shorter list.
+      const rest = Object.fromEntries(Object.entries($unset).filter(([path]) => !elements.includes(path)))
+      const nulls = Object.fromEntries(elements.map(path => [path, null]))
+      this.#loaded().update(document, { ...others, $unset: rest, $set: { ...others.$set, ...nulls } })
+    }
   }
 
   #loaded(): Mingo {
@@ -118,6 +126,12 @@ export class Writer {
     }
     if (grown) this.#onIrregular(table)
   }
+}
+
+/** Whether a path ends at an element of a list. */
+const isElement = (document: JsonObject, path: string): boolean => {
+  const end = path.lastIndexOf('.')
+  return end > 0 && Array.isArray(valuesAt(document, path.slice(0, end))[0])
 }
 
 const numeric = new Set(['$inc', '$mul'])

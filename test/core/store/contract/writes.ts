@@ -42,6 +42,21 @@ export const describeWrites = (subject: Subject): void => {
       assert.deepEqual((await subject.rows.findOne({ id: 'a' }))?.tags, [1])
     })
 
+    it('of what is missing do what MongoDB does', async () => {
+      await subject.rows.insertOne({ id: 'a' })
+      await subject.rows.updateOne({ id: 'a' }, { $rename: { name: 'state' }, $pull: { tags: 1 }, $unset: { email: '' }, $mul: { n: 3 } })
+      assert.deepEqual(await subject.rows.findOne({ id: 'a' }), { id: 'a', n: 0 })
+      await subject.rows.updateOne({ id: 'a' }, { $pop: { tags: 1 }, $max: { n: 4 }, $min: { 'inner.low': 2 }, $inc: { 'inner.high': 1 } })
+      assert.deepEqual(await subject.rows.findOne({ id: 'a' }), { id: 'a', n: 4, inner: { low: 2, high: 1 } })
+    })
+
+    it('leave a null where an element is unset', async function () {
+      subject.needsAll(this)
+      await subject.rows.insertOne({ id: 'a', n: 1, tags: ['x', 'y'] })
+      await subject.rows.updateOne({ id: 'a' }, { $unset: { 'tags.0': '', n: '' } })
+      assert.deepEqual(await subject.rows.findOne({ id: 'a' }), { id: 'a', tags: [null, 'y'] })
+    })
+
     it('say whether a document matched, even when nothing changed', async () => {
       await subject.rows.insertOne({ id: 'a', n: 1 })
       assert.equal(await subject.rows.updateOne({ id: 'a' }, { $set: { n: 1 } }), true)
