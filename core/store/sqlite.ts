@@ -129,13 +129,22 @@ class SqliteStore implements Store {
     return (this.#closing ??= this.#close())
   }
 
+  /** A statement that the driver has not yet let go of would keep the last close from merging the log into the file. */
+  #mergeLog(): void {
+    try {
+      this.#db.exec('PRAGMA wal_checkpoint(TRUNCATE)')
+    } catch (error) {
+      // On a full disk, for example. Nothing is lost: the next start reads the log.
+      this.#options.log?.warn({ err: error }, 'The write-ahead log stays beside the store file')
+    }
+  }
+
   async #close(): Promise<void> {
     this.#stopSweeping()
     this.#parts.closed = true
     await this.#parts.queue.close()
     await Promise.all([this.#writer.close(), this.#parts.aggregations.close()])
-    // A statement that the driver has not yet let go of keeps the last close from merging the log into the file.
-    this.#db.exec('PRAGMA wal_checkpoint(TRUNCATE)')
+    this.#mergeLog()
     this.#db.close()
     this.#unlock()
   }

@@ -61,7 +61,8 @@ const tableOf = (collection: string): Table => {
 const fail = (error: unknown, table?: Table): Failure => {
   const explained = explain(error, table)
   if (explained instanceof DuplicateKey) return { error: { kind: 'duplicate', fields: explained.fields } }
-  const { message, stack } = explained instanceof Error ? explained : new Error(String(explained))
+  const { message } = explained instanceof Error ? explained : new Error(String(explained))
+  const { stack } = error instanceof Error ? error : new Error(String(error))
   const kind = explained instanceof GatewayError ? 'unavailable' : explained instanceof TypeError ? 'invalid' : 'unknown'
   return { error: { kind, message, stack } }
 }
