@@ -43,6 +43,12 @@ export default defineConfig(
     files: ['test/**/*.ts', 'examples/**/test/**/*.ts'],
     rules: {
       '@typescript-eslint/no-floating-promises': 'off',
+      // Tests reach into answers of every shape.
+      '@typescript-eslint/no-unsafe-argument': 'off',
+      '@typescript-eslint/no-unsafe-assignment': 'off',
+      '@typescript-eslint/no-unsafe-call': 'off',
+      '@typescript-eslint/no-unsafe-member-access': 'off',
+      '@typescript-eslint/no-unsafe-return': 'off',
       '@typescript-eslint/no-non-null-assertion': 'off',
       '@typescript-eslint/no-unused-expressions': 'off',
     },

@@ -10,7 +10,7 @@ export const createPluginHost = (host: PluginHostCore): PluginHost => ({
       return [
         {
           type: manifest.channelType,
-          displayName: manifest.description ?? manifest.name,
+          displayName: manifest.name,
           pluginId: id,
           recipientMetadataKey: manifest.recipientMetadataKey ?? 'chatId',
           settings: manifest.settings,

@@ -11,10 +11,14 @@ import { waitFor } from '../support/waitFor.js'
 const enabled = setting.boolean('Service:Plugins:Enabled', { default: false, hot: true })
 const allowlist = setting.list('Service:Plugins:Allowlist', { default: [], hot: true })
 const port = setting.number('Service:Port', { default: 8080, max: 65535, integer: true })
-const providers = setting.section('Service:Models:Providers', z.record(z.string(), z.object({ BaseUrl: z.string(), Model: z.string().optional() })), {
-  default: {},
-  hot: true,
-})
+const providers = setting.section(
+  'Service:Models:Providers',
+  z.record(z.string(), z.object({ BaseUrl: z.string(), Model: z.string().optional() })),
+  {
+    default: {},
+    hot: true,
+  },
+)
 
 describe('configuration', () => {
   let directory: string
@@ -51,7 +55,10 @@ describe('configuration', () => {
   })
 
   it('names the key, its source and what is wrong', async () => {
-    assert.throws(() => new Config({ file, env: { Service__Port: 'eighty' } }).bind(port), /Service:Port in the environment variable Service__Port is not valid/)
+    assert.throws(
+      () => new Config({ file, env: { Service__Port: 'eighty' } }).bind(port),
+      /Service:Port in the environment variable Service__Port is not valid/,
+    )
     await write({ Service: { Port: 'eighty' } })
     assert.throws(() => new Config({ file }).bind(port), /Service:Port in the configuration file .*service\.json is not valid/)
     await write('{ "Service": ')
@@ -111,7 +118,9 @@ describe('configuration', () => {
       await write('{ "Service": { "Plugins": { "Enabled": fal')
       await waitFor('word of the bad file', () => lines.some(line => line.includes('is not valid JSON') && line.includes('last good')))
       await write({ Service: { Plugins: { Enabled: 'perhaps' } } })
-      await waitFor('word of the bad value', () => lines.some(line => line.includes('Service:Plugins:Enabled') && line.includes('is not valid')))
+      await waitFor('word of the bad value', () =>
+        lines.some(line => line.includes('Service:Plugins:Enabled') && line.includes('is not valid')),
+      )
       assert.equal(value.get(), true)
 
       await write({ Service: { Plugins: { Enabled: false } } })

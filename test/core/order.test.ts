@@ -26,7 +26,10 @@ describe('dependency order', () => {
   })
 
   it('names the plugin and the service that is missing', () => {
-    assert.throws(() => dependencyOrder([plugin('channels', undefined, { a })]), /"channels" needs the service "a", which no plugin provides/)
+    assert.throws(
+      () => dependencyOrder([plugin('channels', undefined, { a })]),
+      /"channels" needs the service "a", which no plugin provides/,
+    )
   })
 
   it('shows a circle as a path', () => {

@@ -6,7 +6,10 @@ describe('redaction', () => {
   it('replaces a registered secret in text, data and the log, also when it needs escaping in JSON', () => {
     const undo = registerSecret('s3cr3t"with\\quotes')
     const lines: string[] = []
-    createLog({ level: 'info', write: line => lines.push(line) }).info({ nested: { value: 's3cr3t"with\\quotes' } }, 'key is s3cr3t"with\\quotes')
+    createLog({ level: 'info', write: line => lines.push(line) }).info(
+      { nested: { value: 's3cr3t"with\\quotes' } },
+      'key is s3cr3t"with\\quotes',
+    )
     assert.equal(redact('a s3cr3t"with\\quotes b'), 'a ******** b')
     assert.deepEqual(redactData({ deep: ['s3cr3t"with\\quotes!'] }), { deep: ['********!'] })
     assert.ok(!lines.join('').includes('s3cr3t'))
