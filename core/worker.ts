@@ -4,6 +4,7 @@ import { Worker, type WorkerOptions } from 'node:worker_threads'
 /**
  * The program's worker threads: name to source file, relative to the repository's root. The build makes one bundle
  * of each, `workers/<name>.js` in its output directory.
+ * @public
  */
 export const workers = {
   sqliteWorker: 'core/store/sqlite/worker.ts',

@@ -9,7 +9,10 @@ export interface Document {
   id: string
 }
 
-/** A MongoDB filter document: equality, `$in`, `$gt`, `$exists`, `$or`, dotted paths ... over the JSON of `T`. */
+/**
+ * A MongoDB filter document: equality, `$in`, `$gt`, `$exists`, `$or`, dotted paths ... over the JSON of `T`. `undefined`
+ * anywhere in it, scripts and unknown operators are a `TypeError`: a forgotten variable never matches everything.
+ */
 export type Filter<T> = { [K in keyof T]?: T[K] | Condition } & Record<string, unknown>
 type Condition = Record<`$${string}`, unknown>
 
@@ -51,7 +54,8 @@ export interface FindOneAndUpdateOptions {
 
 /**
  * One collection. Every write is durable (on disk, synced) when its promise resolves, and atomic for its document.
- * A write that breaks a unique index or reuses an `id` rejects with `DuplicateKey`.
+ * A write that breaks a unique index or reuses an `id` rejects with `DuplicateKey`, one that the store cannot take now
+ * (a full disk or queue, a server out of reach) with `service_unavailable`.
  */
 export interface Collection<T extends Document> {
   insertOne(document: T): Promise<void>

@@ -4,8 +4,8 @@ import type { Page, PageOptions } from './collection.js'
 import type { JsonObject } from './json.js'
 import { sortKey } from './order.js'
 
-export const defaultPageSize = 50
-export const maxPageSize = 200
+const defaultPageSize = 50
+const maxPageSize = 200
 
 /** The place that a cursor names: just after the document with this sort value and id. */
 export interface After {

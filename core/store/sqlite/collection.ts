@@ -24,7 +24,7 @@ import { count, search, select, type Search, type Selection, type Statements } f
 import type { Table } from './table.js'
 import { unlimited, type Write, type WriteResult } from './write.js'
 
-export const defaultLimit = 1000
+const defaultLimit = 1000
 
 /** What the collections of one store share. */
 export interface Engine {
