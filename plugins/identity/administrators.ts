@@ -1,3 +1,4 @@
+import { isDeepStrictEqual } from 'node:util'
 import { conflict } from '../../core/errors.js'
 import type { Collection } from '../../core/store/collection.js'
 import type { GuardRow } from './rows.js'
@@ -17,6 +18,9 @@ export class Administrators {
 
   /** Makes the document agree with the users; for starts, after a crash in the middle of a change. */
   async reconcile(userIds: string[]): Promise<void> {
+    const known = await this.#rows.findOne({ id: ID })
+    // The first write starts a thread, which a start that changes nothing need not wait for.
+    if (known && isDeepStrictEqual([...known.userIds].sort(), [...userIds].sort())) return
     await this.#rows.updateOne({ id: ID }, { $set: { userIds } }, { upsert: true })
   }
 

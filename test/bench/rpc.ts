@@ -105,22 +105,3 @@ async function compare(bare: Call, peer: Call, payloadBytes: number, inFlight: n
   const [bareRate, peerRate] = [median(rates.bare), median(rates.peer)]
   return { payloadBytes, inFlight, bare: bareRate, peer: peerRate, ratio: peerRate / bareRate }
 }
-
-/** Prints the ratios as a table. */
-export async function printRpcBench(): Promise<void> {
-  console.log(
-    "plugin call over stdio, round trips a second: the SDK's Peer against bare newline JSON (goal 0.70 at 1, 0.80 at 64 in flight)",
-  )
-  for (const { payloadBytes, inFlight, bare, peer, ratio } of await benchRpc()) {
-    const cells = [
-      `${payloadBytes} B`,
-      `${inFlight} in flight`,
-      `bare ${bare.toFixed(0)}`,
-      `peer ${peer.toFixed(0)}`,
-      `ratio ${ratio.toFixed(2)}`,
-    ]
-    console.log(cells.map(cell => cell.padEnd(16)).join(''))
-  }
-}
-
-if (process.argv[1] === fileURLToPath(import.meta.url)) await printRpcBench()

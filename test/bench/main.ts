@@ -1,0 +1,30 @@
+// Everything that is measured, each side by side with its bare peer in this one run: `npm run bench [rest|calls|start|store]`
+import { row } from './measured.js'
+import { benchRest } from './rest.js'
+import { benchRpc } from './rpc.js'
+import { benchStart } from './start.js'
+import { measureStore } from './store.js'
+
+const benchCalls = async (): Promise<void> => {
+  for (const { payloadBytes, inFlight, bare, peer, ratio } of await benchRpc())
+    row(
+      `Plugin call: ${String(payloadBytes)} B, ${String(inFlight)} in flight / bare newline JSON`,
+      `${peer.toFixed(0)}/s`,
+      `${bare.toFixed(0)}/s`,
+      ratio,
+      `at least ${inFlight === 1 ? '0.70' : '0.80'}`,
+    )
+}
+
+const benchStore = async (): Promise<void> => {
+  for (const { work, bare, store, ratio } of await measureStore())
+    row(`Store: ${work} / bare SQLite`, `${store.toFixed(0)}/s`, `${bare.toFixed(0)}/s`, ratio, '')
+}
+
+const benches: Record<string, () => Promise<void>> = { rest: benchRest, calls: benchCalls, start: benchStart, store: benchStore }
+
+const wanted = process.argv.slice(2)
+process.stdout.write(
+  `${'median of interleaved runs'.padEnd(52)} ${'ours'.padStart(12)} ${'bare'.padStart(12)} ${'ratio'.padStart(7)}   goal\n`,
+)
+for (const [name, bench] of Object.entries(benches)) if (wanted.length === 0 || wanted.includes(name)) await bench()
