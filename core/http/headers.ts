@@ -10,7 +10,11 @@ export const securityHeaders = (options: { https: boolean }): HeaderList => [
     helmet({
       contentSecurityPolicy: { useDefaults: false, directives: { defaultSrc: ["'none'"], frameAncestors: ["'none'"] } },
       strictTransportSecurity: options.https,
-      xFrameOptions: { action: 'deny' },
+      // The policy's frame-ancestors says it already.
+      xFrameOptions: false,
+      // About documents, which none of these answers is.
+      crossOriginOpenerPolicy: false,
+      referrerPolicy: false,
       originAgentCluster: false,
       xDnsPrefetchControl: false,
       xDownloadOptions: false,

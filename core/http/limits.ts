@@ -51,11 +51,13 @@ export class RateLimits {
     }
   }
 
-  /** Counts one call; rejects with `rate_limited` and `Retry-After` when there were too many. */
-  async spend(category: LimitCategory, key: string): Promise<void> {
-    if (category === 'none') return
-    const limiter = this.#limits.get(category)?.limiter
-    if (!limiter) return
+  /** Counts one call; rejects with `rate_limited` and `Retry-After` when there were too many. `undefined`: nothing to wait for. */
+  spend(category: LimitCategory, key: string): Promise<void> | undefined {
+    const limiter = category === 'none' ? undefined : this.#limits.get(category)?.limiter
+    return limiter && this.#consume(limiter, category, key)
+  }
+
+  async #consume(limiter: RateLimiterMemory, category: LimitCategory, key: string): Promise<void> {
     try {
       await limiter.consume(this.#bounded(key))
     } catch (refusal) {

@@ -27,6 +27,24 @@ import { serveDescription } from './viewer.js'
 const COMPRESSION_THRESHOLD = 2048
 const NO_BYTES = Buffer.alloc(0)
 const NO_VALUES = {}
+const NO_CONTENT = { rawBody: NO_BYTES, json: undefined }
+const DESCRIPTION_PATH = '/openapi'
+
+/** What is known of a request when its handler's view of it is made. */
+interface Known {
+  id: string
+  address: string
+  caller: Caller
+  upload: Upload | undefined
+  rawBody: Buffer
+  json: unknown
+}
+
+const nothing = (): Promise<void> => Promise.resolve()
+
+/** Streams too: their length is often not known. */
+const isWorthCompressing = ({ body }: Context): boolean =>
+  typeof body === 'string' ? body.length >= COMPRESSION_THRESHOLD : body !== null && body !== undefined
 
 /** The HTTP room: from the socket to a handler and back. The walk of a request is `#handle`, each step one function. */
 export class HttpServer {
@@ -133,15 +151,16 @@ export class HttpServer {
     koa.on('error', (error: NodeJS.ErrnoException) => {
       this.#log.debug({ err: error }, 'a connection ended before its answer was complete')
     })
-    const headers = securityHeaders({ https: this.#settings.publicUrl.get().startsWith('https:') })
-    koa.use(async (ctx, next) => {
-      for (const [name, value] of headers) ctx.res.setHeader(name, value)
-      await next()
-    })
     await this.#useCors(koa)
-    if (this.#settings.compression.get()) koa.use(compress({ threshold: COMPRESSION_THRESHOLD }))
-    koa.use(serveDescription(() => this.#router.routes))
-    koa.use(ctx => this.#handle(ctx))
+    const headers = securityHeaders({ https: this.#settings.publicUrl.get().startsWith('https:') })
+    const describe = serveDescription(() => this.#router.routes)
+    const compressAnswer = this.#settings.compression.get() ? compress({ threshold: COMPRESSION_THRESHOLD }) : undefined
+    // One function rather than a chain: each link would cost every request a turn or two.
+    koa.use(async ctx => {
+      for (const [name, value] of headers) ctx.res.setHeader(name, value)
+      if (!ctx.path.startsWith(DESCRIPTION_PATH) || !(await describe(ctx))) await this.#handle(ctx)
+      if (compressAnswer && isWorthCompressing(ctx)) await compressAnswer(ctx, nothing)
+    })
     const handle = koa.callback()
     return (request, response) => void handle(request, response)
   }
@@ -167,18 +186,18 @@ export class HttpServer {
       if (!target) throw notFound(`${ctx.path.slice(0, 200)} (the API is below /api, its description at /openapi)`)
       for (const gate of this.#gates) gate(target.path)
       const match = this.#router.find(ctx.method, target.path)
+      const { route } = match
       const address = addressOf(ctx.req, this.#trustProxy)
-      const tenantSlug = tenantOf(target, ctx.req.headers['x-service-tenant'])
-      const caller = await this.#admit(match.route, ctx, address, tenantSlug)
-      await this.#limits.spend(match.route.limit, match.route.limitKey?.(match.params) ?? limitKeyOf(caller, address))
-      upload = await this.#upload(match.route, ctx)
-      const request = await this.#validate(match, ctx, { id, address, caller, upload })
-      answer(ctx, match.route, await match.route.handle(request as never))
+      const caller = await this.#admit(route, ctx, address, tenantOf(target, ctx.req.headers['x-service-tenant']))
+      await this.#limits.spend(route.limit, route.limitKey?.(match.params) ?? limitKeyOf(caller, address))
+      if (route.upload) upload = await this.#upload(route.upload, ctx)
+      const content = route.body || route.raw ? await this.#read(route, ctx) : NO_CONTENT
+      const request = this.#validate(match, ctx, { id, address, caller, upload, ...content })
+      answer(ctx, route, await route.handle(request as never))
     } catch (error) {
       this.#fail(ctx, error, id)
-    } finally {
-      await upload?.remove()
     }
+    if (upload) await upload.remove()
   }
 
   async #admit(route: Route, ctx: Context, address: string, tenantSlug: string | undefined): Promise<Caller> {
@@ -192,29 +211,27 @@ export class HttpServer {
     }
   }
 
-  async #upload(route: Route, ctx: Context): Promise<Upload | undefined> {
-    if (!route.upload) return undefined
-    const maxBytes = route.upload.maxBytes ?? this.#settings.uploadLimit.get()
-    return readUpload(ctx.req, { field: route.upload.field, maxBytes, directory: join(this.#settings.dataDir.get(), 'tmp', 'uploads') })
+  #upload({ field, maxBytes = this.#settings.uploadLimit.get() }: NonNullable<Route['upload']>, ctx: Context): Promise<Upload> {
+    return readUpload(ctx.req, { field, maxBytes, directory: join(this.#settings.dataDir.get(), 'tmp', 'uploads') })
   }
 
-  async #validate(
-    { route, params }: Match,
-    ctx: Context,
-    known: { id: string; address: string; caller: Caller; upload: Upload | undefined },
-  ): Promise<HandlerRequest> {
-    const rawBody = route.raw ? await readBody(ctx.req, route.raw.maxBytes) : NO_BYTES
-    const body = route.body ? validateBody(route.body, await readJson(ctx.req, this.#settings.jsonLimit.get())) : undefined
+  async #read(route: Route, ctx: Context): Promise<{ rawBody: Buffer; json: unknown }> {
+    if (route.raw) return { rawBody: await readBody(ctx.req, route.raw.maxBytes), json: undefined }
+    return { rawBody: NO_BYTES, json: await readJson(ctx.req, this.#settings.jsonLimit.get()) }
+  }
+
+  #validate({ route, params }: Match, ctx: Context, known: Known): HandlerRequest {
+    const { id, address, caller, upload, rawBody, json } = known
     return new HandlerRequest(ctx.req, ctx.res, this.#stopping.signal, {
-      id: known.id,
-      address: known.address,
-      caller: known.caller,
+      id,
+      address,
+      caller,
       params: validateParameters(route.params, params),
       query: validateParameters(route.query, parseQuery(ctx.querystring)),
-      body,
+      body: route.body ? validateBody(route.body, json) : undefined,
       rawBody,
-      files: known.upload?.files ?? [],
-      fields: known.upload?.fields ?? NO_VALUES,
+      files: upload?.files ?? [],
+      fields: upload?.fields ?? NO_VALUES,
     })
   }
 

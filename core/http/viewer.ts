@@ -35,12 +35,11 @@ const page = `<!doctype html>
 
 const start = `SwaggerUIBundle({ url: '${DOCUMENT}', dom_id: '#viewer', deepLinking: true, validatorUrl: null, docExpansion: 'none', tryItOutEnabled: true })\n`
 
-/** Serves the API's description as JSON and as a page to read and try, without any other server. */
+/** Serves the API's description as JSON and as a page to read and try, without any other server. Resolves with whether the request was for it. */
 export const serveDescription = (routes: () => readonly Route[]) => {
   let described: { routes: number; json: string } | undefined
-  return async (ctx: Context, next: () => Promise<void>): Promise<void> => {
-    if (!ctx.path.startsWith(BASE)) return next()
-    if (ctx.method !== 'GET' && ctx.method !== 'HEAD') return next()
+  return async (ctx: Context): Promise<boolean> => {
+    if (ctx.method !== 'GET' && ctx.method !== 'HEAD') return false
     if (ctx.path === DOCUMENT) {
       const all = routes()
       if (described?.routes !== all.length) {
@@ -49,29 +48,30 @@ export const serveDescription = (routes: () => readonly Route[]) => {
       }
       ctx.type = 'application/json; charset=utf-8'
       ctx.body = described.json
-      return
+      return true
     }
     if (ctx.path === BASE || ctx.path === `${BASE}/`) {
       for (const [name, value] of pageHeaders) ctx.set(name, value)
       ctx.type = 'text/html; charset=utf-8'
       ctx.body = page
-      return
+      return true
     }
-    return serveAsset(ctx, next)
+    return serveAsset(ctx)
   }
 }
 
-const serveAsset = async (ctx: Context, next: () => Promise<void>): Promise<void> => {
+const serveAsset = (ctx: Context): boolean => {
   const name = ctx.path.slice(`${BASE}/assets/`.length)
   if (name === 'start.js') {
     ctx.type = 'text/javascript; charset=utf-8'
     ctx.body = start
-    return
+    return true
   }
   const type = Object.hasOwn(assets, name) && ctx.path === `${BASE}/assets/${name}` ? assets[name] : undefined
-  if (type === undefined) return next()
+  if (type === undefined) return false
   const directory = dirname(createRequire(import.meta.url).resolve('swagger-ui-dist/package.json'))
   ctx.set('Cache-Control', 'public, max-age=3600')
   ctx.type = type
   ctx.body = createReadStream(join(directory, name))
+  return true
 }
