@@ -3,7 +3,7 @@ import { basename, join } from 'node:path'
 import { compare } from 'semver'
 import { parseManifest, type Manifest } from '../../sdk/manifest.js'
 import { ARCHIVE_ENDING, unpackArchive } from './archive.js'
-import { EntryError, findEntry, type Entry } from './entry.js'
+import { findEntry, type Entry } from './entry.js'
 import { listFiles, StageError, type Listing } from './stage.js'
 
 const MAX_MANIFEST_BYTES = 256 * 1024
@@ -71,8 +71,8 @@ export const discover = async (directories: readonly string[], unpackDir: string
 
 const inspect = async (source: string, unpackDir: string): Promise<Finding> => {
   const name = basename(source)
-  const stats = await lstat(source)
   try {
+    const stats = await lstat(source)
     if (stats.isFile() && name.endsWith(ARCHIVE_ENDING)) {
       const directory = await unpackArchive(source, unpackDir)
       return await inspectDirectory(source, directory, undefined)
@@ -80,8 +80,8 @@ const inspect = async (source: string, unpackDir: string): Promise<Finding> => {
     if (stats.isSymbolicLink()) return { rejected: { id: name, source, reason: 'it is a link: move or copy the plugin itself here' } }
     return stats.isDirectory() && !name.startsWith('.') ? await inspectDirectory(source, source, name) : undefined
   } catch (error) {
-    if (!(error instanceof StageError) && !(error instanceof EntryError)) throw error
-    return { rejected: { id: name, source, reason: error.message } }
+    // Whatever it is, it is this plugin's: a file that vanishes, one that cannot be read, a name that cannot be.
+    return { rejected: { id: name, source, reason: (error as Error).message } }
   }
 }
 
@@ -98,8 +98,7 @@ const inspectDirectory = async (source: string, directory: string, name: string 
     const entry = await findEntry(directory, name ?? manifest.name)
     return { accepted: { id: manifest.name, manifest, warnings, source, directory, entry, listing } }
   } catch (error) {
-    if (!(error instanceof StageError) && !(error instanceof EntryError)) throw error
-    return { rejected: { id: manifest.name, version: manifest.version, source, reason: error.message } }
+    return { rejected: { id: manifest.name, version: manifest.version, source, reason: (error as Error).message } }
   }
 }
 

@@ -1,5 +1,6 @@
-import { mkdir, mkdtemp, rm } from 'node:fs/promises'
-import { basename, join, resolve } from 'node:path'
+import { createHash } from 'node:crypto'
+import { mkdir, rm } from 'node:fs/promises'
+import { join, resolve } from 'node:path'
 import PQueue from 'p-queue'
 import { RpcError, type RequestOptions } from '../../sdk/rpc.js'
 import { RpcErrorCode, type HostRequests, type PluginNotifications, type PluginRequests } from '../../sdk/protocol.js'
@@ -7,9 +8,12 @@ import { WIRED_INTERFACES } from '../../sdk/manifest.js'
 import type { Log } from '../log.js'
 import { chooseTier } from './launch/choice.js'
 import type { Launch, Network, TierName } from './launch/tier.js'
+import { createExchange, type Exchange } from './exchange.js'
 import { discover, type Candidate, type Rejection } from './discovery.js'
 import { residentByGroup } from './memory.js'
 import { defaultLimits, type HostLimits } from './policy.js'
+import { throttleLines } from './outputTail.js'
+import { pruneStaged } from './stage.js'
 import { Supervisor, type Running } from './supervisor.js'
 import { watchDirectories } from './watch.js'
 
@@ -41,6 +45,8 @@ export type HandoverHook = (pluginId: string, next: Running['process'], old: Run
 /** Plugins that start at once: more only fight for the processors. */
 const STARTS_AT_ONCE = 3
 const MAX_HEAP_MB = 192
+const LOG_LEVELS = ['debug', 'info', 'warn', 'error'] as const
+const MAX_LOG_LENGTH = 2_000
 
 /** Finds external plugins, keeps them running in their sandboxes, and lets the rest of the gateway call them. */
 export class PluginHostCore {
@@ -84,6 +90,9 @@ export class PluginHostCore {
 
   /** Scans, starts what may run, and watches for changes. */
   async start(): Promise<void> {
+    // What calls of an earlier run left behind, if it was killed.
+    for (const left of ['plugin-exchange', join('tmp', 'exchange')])
+      await rm(join(this.#options.dataDir, left), { recursive: true, force: true })
     await mkdir(this.#scanDirectories()[0] ?? this.#options.dataDir, { recursive: true, mode: 0o700 })
     await this.scan()
     await this.#watch()
@@ -162,24 +171,24 @@ export class PluginHostCore {
     return register(this.#changed, handler)
   }
 
-  /** A fresh directory inside the plugin's own, for files that travel with a call. */
-  async exchange(id: string): Promise<{ path: string; pathInPlugin: string; remove(): Promise<void> }> {
+  /** Files that travel with a call: `fill` puts them into the draft that it is given. */
+  async exchange(id: string, fill: (draft: string) => Promise<void>): Promise<Exchange> {
     const running = this.supervisor(id)?.current
     if (!running)
       throw new RpcError(RpcErrorCode.connectionClosed, `The plugin ${id} does not run`, { retryable: true, retryAfterMs: 1000 })
-    const parent = join(this.#dataDirOf(running.candidate.id), 'exchange')
-    await mkdir(parent, { recursive: true, mode: 0o700 })
-    const path = await mkdtemp(join(parent, 'x-'))
-    return {
-      path,
-      pathInPlugin: join(running.launch.dataDirInPlugin, 'exchange', basename(path)),
-      remove: () => rm(path, { recursive: true, force: true }),
+    const place = {
+      root: this.#directoryOf('plugin-exchange', running.candidate.id),
+      rootInPlugin: running.launch.exchangeDirInPlugin,
+      draftRoot: join(resolve(this.#options.dataDir), 'tmp', 'exchange'),
     }
+    return createExchange(place, fill)
   }
 
   async #scan(): Promise<void> {
-    const { accepted, rejected } = await discover(this.#scanDirectories(), join(this.#options.dataDir, 'plugin-archives'))
+    const unpackDir = this.#directoryOf('plugin-archives', 'unpacked')
+    const { accepted, rejected } = await discover(this.#scanDirectories(), unpackDir)
     if (this.#stopped) return
+    await pruneStaged(unpackDir, new Set(accepted.map(({ directory }) => directory)))
     this.#rejections = rejected
     for (const { id, source, reason } of rejected)
       this.#warnOnce(`${source}\0${reason}`, `plugin ${id} in ${source} is rejected: ${reason}`)
@@ -206,30 +215,23 @@ export class PluginHostCore {
     const known = this.supervisor(candidate.id)
     const supervisor = known ?? this.#supervise(candidate)
     for (const warning of candidate.warnings) this.#warnOnce(`${candidate.source}\0${warning}`, `plugin ${candidate.id}: ${warning}`)
-    if (!this.#options.settings().enabled) {
-      this.#rest(supervisor, candidate, 'disabled', 'Service:Plugins:Enabled is false')
-      return
-    }
-    if (!this.isAllowed(candidate.id)) {
-      this.#rest(supervisor, candidate, 'disabled', 'it is not on the allow-list')
-      return
-    }
-    if (this.#options.stopped.has(candidate.id)) {
-      this.#rest(supervisor, candidate, 'stopped', 'stopped by an administrator')
+    const rest = this.#mustRest(candidate.id)
+    if (rest) {
+      supervisor.candidate = candidate
+      if (supervisor.state !== rest.state || supervisor.current) void supervisor.stop(rest.state, rest.reason)
       return
     }
     void this.#starts.add(async () => {
-      if (supervisor.current || supervisor.state === 'backing-off' || supervisor.state === 'failed') await supervisor.replace(candidate)
-      else {
-        supervisor.candidate = candidate
-        await supervisor.start()
-      }
+      // It may have been stopped or switched off while it waited for its turn.
+      if (!this.#stopped && !this.#mustRest(candidate.id)) await supervisor.run(candidate)
     })
   }
 
-  #rest(supervisor: Supervisor, candidate: Candidate, state: 'disabled' | 'stopped', reason: string): void {
-    supervisor.candidate = candidate
-    if (supervisor.state !== state || supervisor.current) void supervisor.stop(state, reason)
+  /** Why a plugin may not run now; `undefined`: it may. */
+  #mustRest(id: string): { state: 'disabled' | 'stopped'; reason: string } | undefined {
+    if (!this.#options.settings().enabled) return { state: 'disabled', reason: 'Service:Plugins:Enabled is false' }
+    if (!this.isAllowed(id)) return { state: 'disabled', reason: 'it is not on the allow-list' }
+    return this.#options.stopped.has(id) ? { state: 'stopped', reason: 'stopped by an administrator' } : undefined
   }
 
   #supervise(candidate: Candidate): Supervisor {
@@ -237,7 +239,7 @@ export class PluginHostCore {
     const supervisor = new Supervisor(candidate, {
       limits: this.#limits,
       log: this.#options.log.child({ pluginId: id }),
-      stagingDir: join(this.#options.dataDir, 'plugin-versions', directoryName(id)),
+      stagingDir: this.#directoryOf('plugin-versions', id),
       prepare: (next, directory) => this.#prepare(next, directory),
       serve: {
         handlers: { 'channel.receive': params => this.#answer(id, 'channel.receive', params) as never },
@@ -245,9 +247,9 @@ export class PluginHostCore {
           'channel.status': params => {
             this.#hear(id, 'channel.status', params)
           },
-          log: ({ level, message, fields }) => {
-            this.#options.log[level]({ pluginId: id, ...(fields === undefined ? {} : { fields }) }, message)
-          },
+          log: throttleLines(params => {
+            this.#logFor(id, params)
+          }),
         },
       },
       handover: (next, old) => this.#handOver(id, next, old),
@@ -269,8 +271,9 @@ export class PluginHostCore {
       ...(this.#options.tiers ? { available: this.#options.tiers } : {}),
     })
     if ('refused' in choice) throw new Error(choice.refused)
-    const dataDir = this.#dataDirOf(candidate.id)
-    await mkdir(dataDir, { recursive: true, mode: 0o700 })
+    const dataDir = this.#directoryOf('plugin-data', candidate.id)
+    const exchangeDir = this.#directoryOf('plugin-exchange', candidate.id)
+    for (const own of [dataDir, exchangeDir]) await mkdir(own, { recursive: true, mode: 0o700 })
     if (!WIRED_INTERFACES.includes(candidate.manifest.pluginInterface))
       this.#warnOnce(
         candidate.id,
@@ -279,6 +282,7 @@ export class PluginHostCore {
     const launch = choice.tier.prepare({
       directory,
       dataDir,
+      exchangeDir,
       entry: candidate.entry,
       network: networkOf(candidate),
       maxHeapMb: MAX_HEAP_MB,
@@ -298,6 +302,16 @@ export class PluginHostCore {
 
   #hear(id: string, method: keyof PluginNotifications, params: unknown): void {
     for (const handler of this.#heard.get(method) ?? []) handler(id, params as never)
+  }
+
+  /** What a plugin says is data: its level is one of ours, its text is bounded. */
+  #logFor(id: string, params: unknown): void {
+    const { level, message, fields } = (typeof params === 'string' ? { message: params } : (params ?? {})) as Partial<
+      Record<string, unknown>
+    >
+    const known = LOG_LEVELS.find(name => name === level) ?? 'info'
+    const extra = fields === undefined ? {} : { fields: JSON.stringify(fields).slice(0, MAX_LOG_LENGTH) }
+    this.#options.log[known]({ pluginId: id, ...extra }, String(message).slice(0, MAX_LOG_LENGTH))
   }
 
   #tellChange(id: string): void {
@@ -322,8 +336,8 @@ export class PluginHostCore {
     return [join(this.#options.dataDir, 'plugins'), ...this.#options.settings().directories].map(directory => resolve(directory))
   }
 
-  #dataDirOf(id: string): string {
-    return join(resolve(this.#options.dataDir), 'plugin-data', directoryName(id))
+  #directoryOf(kind: string, id: string): string {
+    return join(resolve(this.#options.dataDir), kind, directoryName(id))
   }
 
   #warnOnce(key: string, message: string): void {
@@ -341,8 +355,12 @@ export const networkOf = ({ manifest }: Candidate): Network => {
   return hosts.length === 0 ? { kind: 'none' } : { kind: 'hosts', hosts }
 }
 
-/** An id as a file name: ids may hold what a file system reads differently, and compare without case. */
-const directoryName = (id: string): string => encodeURIComponent(id.toLowerCase()).replaceAll('*', '%2A').replaceAll('.', '%2E')
+/** An id as a file name: short, the same for every case of its letters, and never another plugin's. */
+const directoryName = (id: string): string => {
+  const lower = id.toLowerCase()
+  if (/^[a-z0-9][a-z0-9-]{0,63}$/.test(lower)) return lower
+  return `${lower.replaceAll(/[^a-z0-9]+/g, '-').slice(0, 40)}_${createHash('sha256').update(lower).digest('hex').slice(0, 16)}`
+}
 
 const register = <T>(set: Set<T>, item: T): (() => void) => {
   set.add(item)

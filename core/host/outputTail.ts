@@ -19,7 +19,7 @@ export class OutputTail {
 }
 
 /** Passes lines on, at most so many a second; says how many were left out. */
-export const throttleLines = (write: (line: string) => void): ((line: string) => void) => {
+export const throttleLines = <T>(write: (line: T | string) => void): ((line: T) => void) => {
   let second = 0
   let written = 0
   let dropped = 0

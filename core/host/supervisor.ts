@@ -12,6 +12,9 @@ import { pruneStaged, stageDirectory } from './stage.js'
 export type PluginState =
   'discovered' | 'disabled' | 'rejected' | 'starting' | 'ready' | 'degraded' | 'reloading' | 'backing-off' | 'failed' | 'stopped'
 
+/** Lines shown, of the running process and the one before. */
+const MAX_SHOWN_LINES = 200
+
 /** A process that has shaken hands, with what it was started from. */
 export interface Running {
   process: PluginProcess
@@ -53,6 +56,8 @@ export class Supervisor {
   #current: Running | undefined
   #lastTail: string[] = []
   #crashes: number[] = []
+  /** The files that could not replace the running ones. */
+  #refused: string | undefined
   #readySince = 0
   #misses = 0
   #pinging: NodeJS.Timeout | undefined
@@ -71,13 +76,25 @@ export class Supervisor {
 
   /** The newest lines that the plugin wrote, also of the process before. */
   get outputTail(): string[] {
-    return this.#current?.process.tail.lines() ?? this.#lastTail
+    return [...this.#lastTail, ...(this.#current?.process.tail.lines() ?? [])].slice(-MAX_SHOWN_LINES)
   }
 
-  /** Starts it unless it runs. Earlier crashes are forgiven: a person or a new version asked for it. */
-  start(): Promise<void> {
+  /**
+   * Makes it run from these files: starts it, or takes up changed files. The new process serves before the old one
+   * goes, and a new one that fails leaves the old one serving; the same files are not tried again.
+   */
+  run(candidate: Candidate): Promise<void> {
     return this.#inTurn(async () => {
-      if (this.#current) return
+      const { signature } = candidate.listing
+      if (this.#current) {
+        if (signature !== this.#current.candidate.listing.signature && signature !== this.#refused)
+          await this.#replace(this.#current, candidate)
+        return
+      }
+      const isTried = this.state === 'backing-off' || this.state === 'failed'
+      if (isTried && signature === this.candidate.listing.signature) return
+      clearTimeout(this.#retry)
+      this.candidate = candidate
       this.#crashes = []
       await this.#bringUp()
     })
@@ -96,34 +113,6 @@ export class Supervisor {
         this.#lastTail = running.process.tail.lines()
       }
       await Promise.allSettled(this.#draining.values())
-    })
-  }
-
-  /** Takes up changed files: the new process serves before the old one goes, and a new one that fails leaves the old one serving. */
-  replace(candidate: Candidate): Promise<void> {
-    return this.#inTurn(async () => {
-      if (candidate.listing.signature === this.candidate.listing.signature) return
-      clearTimeout(this.#retry)
-      const old = this.#current
-      if (!old) {
-        this.candidate = candidate
-        this.#crashes = []
-        if (this.state !== 'stopped' && this.state !== 'disabled') await this.#bringUp()
-        return
-      }
-      this.#to('reloading', `version ${candidate.manifest.version} is starting`)
-      try {
-        const next = await this.#launch(candidate)
-        await this.#handOver(next, old)
-        this.candidate = candidate
-        this.lastError = undefined
-        this.#serveWith(next)
-        this.#drain(old, `replaced by version ${candidate.manifest.version}`)
-      } catch (error) {
-        this.#complain(`version ${candidate.manifest.version} could not replace the running one: ${(error as Error).message}`)
-        if (old.process.ended) this.#afterCrash()
-        else this.#to('ready')
-      }
     })
   }
 
@@ -167,6 +156,24 @@ export class Supervisor {
     if (resident === undefined || !this.#current || resident <= this.#around.limits.maxResidentBytes) return
     const mib = (bytes: number): string => `${Math.round(bytes / 1024 / 1024)} MiB`
     this.#end(this.#current, `it used ${mib(resident)} of memory, more than ${mib(this.#around.limits.maxResidentBytes)}, and was ended`)
+  }
+
+  async #replace(old: Running, candidate: Candidate): Promise<void> {
+    this.#to('reloading', `version ${candidate.manifest.version} is starting`)
+    try {
+      const next = await this.#launch(candidate)
+      await this.#handOver(next, old)
+      this.candidate = candidate
+      this.lastError = undefined
+      this.#refused = undefined
+      this.#serveWith(next)
+      this.#drain(old, `replaced by version ${candidate.manifest.version}`)
+    } catch (error) {
+      this.#refused = candidate.listing.signature
+      this.#complain(`version ${candidate.manifest.version} could not replace the running one: ${(error as Error).message}`)
+      if (old.process.ended) this.#afterCrash()
+      else this.#to('ready')
+    }
   }
 
   async #bringUp(): Promise<void> {

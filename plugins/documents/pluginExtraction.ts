@@ -1,6 +1,6 @@
 import { constants } from 'node:fs'
-import { copyFile, mkdir, open, realpath } from 'node:fs/promises'
-import { basename, join, sep } from 'node:path'
+import { copyFile, mkdir, type FileHandle } from 'node:fs/promises'
+import { basename, join } from 'node:path'
 import { compare } from 'semver'
 import type { PluginExtractor, PluginHost } from '../plugins/contract.js'
 import type { Parsed } from './parseWorker.js'
@@ -22,44 +22,33 @@ interface ExtractTask {
 
 /** A large document may take a plugin a while; progress keeps the call alive beyond it. */
 const TIMEOUT_MS = 60_000
+const OUTPUT = 'output'
 
 /** Lets a plugin read the document: a copy in a directory that both can see, gone again when this settles. */
 export const extractByPlugin = async (host: PluginHost, pluginId: string, task: ExtractTask, signal: AbortSignal): Promise<Parsed> => {
-  const exchange = await host.exchange(pluginId)
+  const { name, extension, mimeType, size, maxLength } = task
+  const file = `document${/^\.[\w.-]+$/.test(extension) ? extension : ''}`
+  const exchange = await host.exchange(pluginId, async draft => {
+    await mkdir(join(draft, OUTPUT), { mode: 0o700 })
+    await copyFile(task.path, join(draft, file), constants.COPYFILE_FICLONE)
+  })
   try {
-    const file = `document${/^\.[\w.-]+$/.test(task.extension) ? task.extension : ''}`
-    const outputDir = join(exchange.path, 'output')
-    await mkdir(outputDir, { mode: 0o700 })
-    await copyFile(task.path, join(exchange.path, file), constants.COPYFILE_FICLONE)
-    const { name, extension, mimeType, size } = task
-    const params = {
-      path: join(exchange.pathInPlugin, file),
-      name,
-      extension,
-      mimeType,
-      size,
-      outputDir: join(exchange.pathInPlugin, 'output'),
-    }
+    const path = join(exchange.pathInPlugin, file)
+    const params = { path, name, extension, mimeType, size, outputDir: join(exchange.pathInPlugin, OUTPUT) }
     const result = await host.request(pluginId, 'extractor.extract', params, { timeoutMs: TIMEOUT_MS, signal })
     const title = typeof result.title === 'string' ? { title: result.title.slice(0, 300) } : {}
-    if (typeof result.text === 'string') return { text: result.text.slice(0, task.maxLength), ...title }
+    if (typeof result.text === 'string') return { text: result.text.slice(0, maxLength), ...title }
     if (typeof result.textPath !== 'string') throw new Error(`the plugin ${pluginId} answered without a text`)
-    return { text: await readOutput(outputDir, basename(result.textPath), task.maxLength), ...title }
+    return { text: await readText(await exchange.open(join(OUTPUT, basename(result.textPath))), maxLength), ...title }
   } finally {
     await exchange.remove()
   }
 }
 
-/** Reads what the plugin wrote. Only the name counts, and a link out of the directory is refused: the plugin could point it anywhere. */
-const readOutput = async (outputDir: string, name: string, maxLength: number): Promise<string> => {
-  const path = await realpath(join(outputDir, name)).catch(() => '')
-  if (!path.startsWith((await realpath(outputDir)) + sep))
-    throw new Error(`the plugin named a text file that is not in its output directory: ${name.slice(0, 100)}`)
-  const handle = await open(path, constants.O_RDONLY | constants.O_NOFOLLOW)
+const readText = async (handle: FileHandle, maxLength: number): Promise<string> => {
   try {
-    const stats = await handle.stat()
-    if (!stats.isFile()) throw new Error('the plugin named something that is no file as its text')
-    const buffer = Buffer.alloc(Math.min(stats.size, maxLength * 4))
+    const { size } = await handle.stat()
+    const buffer = Buffer.alloc(Math.min(size, maxLength * 4))
     const { bytesRead } = await handle.read(buffer, 0, buffer.length, 0)
     return new TextDecoder().decode(buffer.subarray(0, bytesRead)).slice(0, maxLength)
   } finally {

@@ -1,3 +1,4 @@
+import type { Exchange } from '../../core/host/exchange.js'
 import { service } from '../../core/plugin.js'
 import type { HostRequests, PluginNotifications, PluginRequests } from '../../sdk/protocol.js'
 
@@ -69,10 +70,10 @@ export interface PluginHost {
   /** Called after every change of state or of the set of plugins. Returns the undo. */
   onChange(handler: (pluginId: string) => void): () => void
   /**
-   * A fresh directory that the plugin's process can read and write, for files that travel with a call: its path
-   * here, the same as the plugin sees it, and the removal.
+   * A directory that the plugin's process can read and write, for files that travel with a call. `fill` puts them into
+   * the draft that it is given. `open` reads what the plugin has put there, and nothing else.
    */
-  exchange(pluginId: string): Promise<{ path: string; pathInPlugin: string; remove(): Promise<void> }>
+  exchange(pluginId: string, fill: (draft: string) => Promise<void>): Promise<Exchange>
 }
 
 export const pluginHost = service<PluginHost>('pluginHost')

@@ -1,4 +1,5 @@
 import { z } from 'zod'
+import { redactData } from '../../core/redaction.js'
 import type { PluginHostCore } from '../../core/host/host.js'
 import type { Rejection } from '../../core/host/discovery.js'
 import { networkOf } from '../../core/host/host.js'
@@ -54,7 +55,7 @@ const noCalls = { restarts: 0, calls: 0, errors: 0, latencyMs: { p50: null, p95:
 /** Every plugin that was found, by id; what was rejected stands among them, once for each place. */
 export const listPlugins = (host: PluginHostCore, enabled: boolean): Plugin[] =>
   [
-    ...host.supervisors.map(supervisor => describePlugin(host, supervisor, enabled)),
+    ...host.supervisors.map(supervisor => redactData(describePlugin(host, supervisor, enabled))),
     ...host.rejections.filter(({ source }) => !isServed(host, source)).map(rejection => describeRejection(host, rejection, enabled)),
   ].sort((a, b) => (a.id < b.id ? -1 : a.id > b.id ? 1 : a.source < b.source ? -1 : 1))
 
@@ -95,12 +96,12 @@ export const describePlugin = (host: PluginHostCore, supervisor: Supervisor, ena
 
 export const describeDetail = (host: PluginHostCore, supervisor: Supervisor, enabled: boolean): PluginDetail => {
   const { manifest } = supervisor.current?.candidate ?? supervisor.candidate
-  return {
+  return redactData({
     ...describePlugin(host, supervisor, enabled),
     metadata: manifest.metadata,
     settings: manifest.settings,
     output: supervisor.outputTail,
-  }
+  })
 }
 
 const describeRejection = (host: PluginHostCore, { id, version, source, reason }: Rejection, enabled: boolean): Plugin => ({

@@ -29,5 +29,5 @@ export const createPluginHost = (host: PluginHostCore): PluginHost => ({
   onNotification: (method, handler) => host.onNotification(method, handler),
   onHandover: handler => host.onHandover(handler),
   onChange: handler => host.onChange(handler),
-  exchange: id => host.exchange(id),
+  exchange: (id, fill) => host.exchange(id, fill),
 })

@@ -7,6 +7,9 @@ import { pluginEnvironment, type Launch, type LaunchRequest, type Tier } from '.
 const BWRAP = ['/usr/bin/bwrap', '/usr/local/bin/bwrap', '/bin/bwrap'].find(path => existsSync(path)) ?? 'bwrap'
 const PLUGIN = '/plugin'
 const DATA = '/data'
+const EXCHANGE = '/exchange'
+/** What a plugin may put into its own /tmp, which is memory. */
+const TMP_BYTES = 64 * 1024 * 1024
 const NODE = '/runtime/node'
 
 /**
@@ -32,6 +35,8 @@ const systemFiles = (): string[] => [
   '/proc',
   '--dev',
   '/dev',
+  '--size',
+  String(TMP_BYTES),
   '--tmpfs',
   '/tmp',
 ]
@@ -91,6 +96,9 @@ export const bubblewrap: Tier = {
         '--bind',
         realpathSync(request.dataDir),
         DATA,
+        '--bind',
+        realpathSync(request.exchangeDir),
+        EXCHANGE,
         '--chdir',
         DATA,
         ...environment(network),
@@ -101,6 +109,7 @@ export const bubblewrap: Tier = {
       env: {},
       cwd: dirname(realpathSync(request.directory)),
       dataDirInPlugin: DATA,
+      exchangeDirInPlugin: EXCHANGE,
       enforced: [
         'files outside its own directories',
         'processes and signals outside its own',

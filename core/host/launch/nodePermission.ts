@@ -11,15 +11,14 @@ export const permissionFlag = (version = process.versions.node): string => {
   return major > 23 || (major === 23 && minor >= 5) ? '--permission' : '--experimental-permission'
 }
 
-const flags = (request: Pick<LaunchRequest, 'directory' | 'dataDir'>): string[] => {
-  const directories = [request.directory, request.dataDir].map(path => realpathSync(path))
-  const write = realpathSync(request.dataDir)
+const flags = ({ directory, dataDir, exchangeDir }: LaunchRequest): string[] => {
+  const writable = [dataDir, exchangeDir].map(path => realpathSync(path))
   return [
     permissionFlag(),
     '--disable-warning=ExperimentalWarning',
     '--disable-warning=SecurityWarning',
-    ...directories.map(path => `--allow-fs-read=${path}/*`),
-    `--allow-fs-write=${write}/*`,
+    ...[realpathSync(directory), ...writable].map(path => `--allow-fs-read=${path}/*`),
+    ...writable.map(path => `--allow-fs-write=${path}/*`),
   ]
 }
 
@@ -47,6 +46,7 @@ export const nodePermission: Tier = {
       env: pluginEnvironment(),
       cwd: realpathSync(request.dataDir),
       dataDirInPlugin: realpathSync(request.dataDir),
+      exchangeDirInPlugin: realpathSync(request.exchangeDir),
       enforced: [
         'files outside its own directories',
         'child processes',

@@ -10,6 +10,8 @@ export interface LaunchRequest {
   directory: string
   /** The plugin's own writable directory. */
   dataDir: string
+  /** Where files that travel with calls are; writable, and not the plugin's to replace. */
+  exchangeDir: string
   entry: Entry
   network: Network
   maxHeapMb: number
@@ -24,8 +26,9 @@ export interface Launch {
   args: string[]
   env: Record<string, string>
   cwd: string
-  /** The plugin's data directory as the plugin sees it. */
+  /** The plugin's data and exchange directories as the plugin sees them. */
   dataDirInPlugin: string
+  exchangeDirInPlugin: string
   /** What this tier keeps from the plugin, and what it does not. Shown to the administrator. */
   enforced: string[]
   open: string[]

@@ -21,6 +21,7 @@ export const unconfined: Tier = {
       env: { ...pluginEnvironment(), PATH: process.env.PATH ?? '/usr/local/bin:/usr/bin:/bin' },
       cwd: realpathSync(request.dataDir),
       dataDirInPlugin: realpathSync(request.dataDir),
+      exchangeDirInPlugin: realpathSync(request.exchangeDir),
       enforced: ["the gateway's environment"],
       open: [
         'files of this user',

@@ -1,0 +1,64 @@
+import assert from 'node:assert/strict'
+import { mkdir, mkdtemp, readdir, rm, symlink, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { createExchange } from '../../core/host/exchange.js'
+
+describe('an exchange of files with a plugin', () => {
+  let home: string
+  let root: string
+  let outside: string
+  beforeEach(async () => {
+    home = await mkdtemp(join(tmpdir(), 'exchange-test-'))
+    root = join(home, 'exchange')
+    outside = join(home, 'outside')
+    await mkdir(root)
+    await mkdir(outside)
+    await writeFile(join(outside, 'secret'), 'the key')
+  })
+  afterEach(() => rm(home, { recursive: true, force: true }))
+
+  const make = () =>
+    createExchange({ root, rootInPlugin: '/exchange', draftRoot: join(home, 'drafts') }, async draft => {
+      await mkdir(join(draft, 'output'))
+      await writeFile(join(draft, 'document.ics'), 'content')
+    })
+
+  it('appears in one step, whole, and is gone when removed', async () => {
+    const exchange = await make()
+    const [name = ''] = await readdir(root)
+    assert.equal(exchange.pathInPlugin, `/exchange/${name}`)
+    assert.deepEqual((await readdir(join(root, name))).sort(), ['document.ics', 'output'])
+    await writeFile(join(root, name, 'output', 'text'), 'read')
+    const handle = await exchange.open('output/text')
+    assert.equal(await handle.readFile('utf8'), 'read')
+    await handle.close()
+    await exchange.remove()
+    assert.deepEqual(await readdir(root), [])
+    assert.deepEqual(await readdir(join(home, 'drafts')), [])
+  })
+
+  it('does not let the plugin lead the gateway out, by a link in the place of the file, its directory or the whole', async () => {
+    const exchange = await make()
+    const [name = ''] = await readdir(root)
+    const place = join(root, name)
+    await symlink(join(outside, 'secret'), join(place, 'output', 'text'))
+    await assert.rejects(exchange.open('output/text'), /not in its exchange directory/)
+    await rm(join(place, 'output'), { recursive: true })
+    await symlink(outside, join(place, 'output'))
+    await assert.rejects(exchange.open('output/secret'), /not in its exchange directory/)
+    await rm(place, { recursive: true })
+    await symlink(outside, place)
+    await assert.rejects(exchange.open('secret'), /not in its exchange directory/)
+    await exchange.remove()
+    assert.deepEqual(await readdir(outside), ['secret'])
+  })
+
+  it('leaves nothing behind when it cannot be filled', async () => {
+    const failing = createExchange({ root, rootInPlugin: '/exchange', draftRoot: join(home, 'drafts') }, () =>
+      Promise.reject(new Error('disk full')),
+    )
+    await assert.rejects(failing, /disk full/)
+    assert.deepEqual(await readdir(join(home, 'drafts')), [])
+  })
+})
