@@ -3,7 +3,7 @@ import tseslint from 'typescript-eslint'
 
 /** The import arrows of the house: each room names what it may not reach. */
 const forbid = (...patterns) => ({ 'no-restricted-imports': ['error', { patterns }] })
-const bare = (name) => ({ regex: `(^|/)\\.\\./(.*/)?${name}/`, message: `This room may not import ${name}/.` })
+const bare = name => ({ regex: `(^|/)\\.\\./(.*/)?${name}/`, message: `This room may not import ${name}/.` })
 
 export default defineConfig(
   { ignores: ['**/dist/**', '**/publish/**', '**/node_modules/**', 'data/**', 'coverage/**', 'test/fixtures/**'] },

@@ -94,8 +94,11 @@ export const setting = {
           .filter(Boolean),
       options,
     ),
-  choice: <const V extends readonly [string, ...string[]]>(key: string, values: V, options: SettingOptions<V[number]>): Setting<V[number]> =>
-    declare<V[number]>(key, z.enum(values), text => text, options),
+  choice: <const V extends readonly [string, ...string[]]>(
+    key: string,
+    values: V,
+    options: SettingOptions<V[number]>,
+  ): Setting<V[number]> => declare<V[number]>(key, z.enum(values), text => text, options),
   /** Every key below `key`, as one object. */
   section: <T>(key: string, schema: z.ZodType<T>, options: SettingOptions<T>): Setting<T> =>
     declare(key, schema, text => JSON.parse(text) as unknown, options, true),

@@ -46,7 +46,7 @@ export interface GatewayOptions {
 }
 
 const WITHOUT_LIMITS = Object.fromEntries(
-  ['Read', 'Write', 'Decision', 'Expensive', 'Chat', 'Webhook', 'Node'].map((name) => [`Service:RateLimits:${name}`, '0']),
+  ['Read', 'Write', 'Decision', 'Expensive', 'Chat', 'Webhook', 'Node'].map(name => [`Service:RateLimits:${name}`, '0']),
 )
 
 export const ADMIN = { email: 'admin@localhost', password: 'correct horse battery' }
@@ -60,7 +60,7 @@ export const startGateway = async ({
 }: GatewayOptions = {}): Promise<TestGateway> => {
   const directory = dataDir ?? (await mkdtemp(join(tmpdir(), 'gateway-test-')))
   const lines: string[] = []
-  const log = createLog({ level: 'debug', write: (line) => lines.push(line) })
+  const log = createLog({ level: 'debug', write: line => lines.push(line) })
   const defaults = {
     'Service:DataDir': directory,
     'Service:Port': '0',
@@ -77,7 +77,7 @@ export const startGateway = async ({
     dataDir: directory,
     app,
     logged: () => lines.join(''),
-    service: (ref) => app.service(ref),
+    service: ref => app.service(ref),
     call: (method, path, options) => call(url, method, path, options),
     stop: async ({ keep = false } = {}) => {
       await app.stop()

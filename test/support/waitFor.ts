@@ -5,6 +5,6 @@ export const waitFor = async <T>(what: string, condition: () => T | Promise<T>, 
     const value = await condition()
     if (value) return value
     if (Date.now() > deadline) throw new Error(`waited ${String(timeoutMs)} ms in vain: ${what}`)
-    await new Promise((resolve) => setTimeout(resolve, 20))
+    await new Promise(resolve => setTimeout(resolve, 20))
   }
 }
