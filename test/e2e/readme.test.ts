@@ -51,7 +51,7 @@ describe('the README, followed by a newcomer in a clean clone', function () {
     const readme = await readFile(join(clone, 'README.md'), 'utf8')
     const own = (text: string): string => PORTS.reduce((result, port, index) => result.replaceAll(port, ports[index] ?? ''), text)
     blocks = Object.fromEntries(
-      [...readme.matchAll(/<!-- walk: (\w+) -->\n```bash\n([\s\S]*?)```/g)].map(([, name = '', code = '']) => [name, own(code)]),
+      [...readme.matchAll(/<!-- walk: (\w+) -->\s+```bash\n([\s\S]*?)```/g)].map(([, name = '', code = '']) => [name, own(code)]),
     )
     const command = /^ {4}(npm ci && npm start)$/m.exec(readme)?.[1]
     assert.ok(command, 'the README has lost its first command')
@@ -78,7 +78,8 @@ describe('the README, followed by a newcomer in a clean clone', function () {
   after(async () => {
     if (gateway.pid !== undefined && gateway.exitCode === null) process.kill(-gateway.pid, 'SIGTERM')
     await waitFor('the gateway to end', () => gateway.exitCode !== null || gateway.signalCode !== null)
-    await rm(clone, { recursive: true, force: true })
+    // npm ends before the gateway that it started.
+    await rm(clone, { recursive: true, force: true, maxRetries: 20, retryDelay: 250 })
   })
 
   it('walks through its five minutes', async () => {
