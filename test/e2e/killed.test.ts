@@ -117,7 +117,7 @@ describe('a message through a sandboxed plugin', () => {
     )
     const channel = await waitFor('nothing waiting', async () => {
       const { body } = await gateway.call('GET', `/channels/${id}`, { token })
-      return body.inbox.waiting + body.outbox.waiting === 0 ? body : undefined
+      return body.inbox.waiting === 0 && body.outbox.waiting === 0 ? body : undefined
     })
     assert.deepEqual([channel.inbox.dead, channel.outbox.dead], [0, 0])
     assert.equal(channel.settings.secret, '********')
