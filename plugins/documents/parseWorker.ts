@@ -79,7 +79,8 @@ const parseHtml = async (source: string): Promise<Parsed> => {
     import('turndown'),
   ])
   const read = (html: string): Page => (parseHTML(html) as unknown as { document: Page }).document
-  const page = read(source)
+  // A fragment has no body of its own, and would be read as an empty page.
+  const page = read(/<body[\s>]/i.test(source) ? source : `<!doctype html><html><body>${source}</body></html>`)
   for (const element of page.querySelectorAll('script, style, noscript, template, iframe, object')) element.remove()
   const title = page.title.trim()
   const body = page.body.innerHTML
