@@ -44,8 +44,8 @@ const main = async (): Promise<void> => {
   let unwatch = (): void => undefined
   const { url } = await app.start()
   if (stop.requested) return
-  process.stdout.write(`listening on ${url}\n`)
   unwatch = watchConfig(config, log)
+  process.stdout.write(`listening on ${url}\n`)
 }
 
 const readArguments = (): { config?: string; default?: string[]; help?: boolean } =>
