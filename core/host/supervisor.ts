@@ -267,6 +267,8 @@ export class Supervisor {
       if (this.state === 'degraded') this.#to('ready')
     } catch {
       if (running !== this.#current) return
+      // It says other things meanwhile: slow, not hung.
+      if (running.process.silentFor < pingTimeout) return
       this.#misses += 1
       if (this.#misses < pingMisses) {
         this.#to('degraded', `it missed ${this.#misses} of ${pingMisses} pings`)
