@@ -1,5 +1,6 @@
 import type { IncomingHttpHeaders } from 'node:http'
 import type { Caller } from './caller.js'
+import type { Endpoint } from './endpoints.js'
 
 /** What an authenticator sees of a request. */
 export interface Credentials {
@@ -30,6 +31,8 @@ export interface HttpRegistry {
   authenticator(kind: string, authenticate: Authenticate): void
   tenants(resolve: ResolveTenant): void
   gate(gate: Gate): void
+  /** Takes over the requests and upgrades at one path outside `/api`, for example `/hubs/node`. In `setup` only. */
+  attach(path: string, endpoint: Endpoint): void
   /** `http://host:port` once listening; `Service:PublicUrl` when set. */
   publicUrl(): string
 }

@@ -81,6 +81,8 @@ interface RouteDefinition<P extends z.ZodType, Q extends z.ZodType, B extends z.
   query?: Q
   /** A JSON body's schema. Unknown fields are dropped. */
   body?: B
+  /** Bytes that a `body` may have where that is more than the gateway's limit for JSON. */
+  jsonLimit?: number
   /** Instead of `body`: any content type, as bytes. */
   raw?: { maxBytes: number }
   /** Instead of `body`: multipart/form-data with at least one file in `field` (any field when absent). */
@@ -109,6 +111,7 @@ export interface Route {
   readonly params?: z.ZodType
   readonly query?: z.ZodType
   readonly body?: z.ZodType
+  readonly jsonLimit?: number
   readonly raw?: { maxBytes: number }
   readonly upload?: { field?: string; maxBytes?: number }
   readonly returns?: z.ZodType

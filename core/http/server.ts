@@ -11,6 +11,7 @@ import { credentialKind, Gatekeeper, isBadCredential } from './access.js'
 import { answer } from './answer.js'
 import { readBody, readJson } from './body.js'
 import { anonymous, type Caller } from './caller.js'
+import { Endpoints } from './endpoints.js'
 import { describeFailure } from './failure.js'
 import { securityHeaders } from './headers.js'
 import { limitKeyOf, RateLimits } from './limits.js'
@@ -54,6 +55,7 @@ export class HttpServer {
   readonly #gatekeeper = new Gatekeeper()
   readonly #limits: RateLimits
   readonly #gates = new Set<Gate>()
+  readonly #endpoints = new Endpoints()
   readonly #stopping = new AbortController()
   readonly #trustProxy: boolean
   #server: Server | undefined
@@ -94,6 +96,9 @@ export class HttpServer {
         this.#gates.add(gate)
         undo(() => this.#gates.delete(gate))
       },
+      attach: (path, endpoint) => {
+        undo(this.#endpoints.add(path, endpoint))
+      },
       publicUrl: () => this.#settings.publicUrl.get().replace(/\/+$/, '') || this.#url,
     }
   }
@@ -109,7 +114,11 @@ export class HttpServer {
 
   /** Listens; resolves with the URL once requests are answered. */
   async listen(): Promise<string> {
-    const server = createServer(await this.#createKoa())
+    const server = createServer(await this.#createListener())
+    if (!this.#endpoints.isEmpty)
+      server.on('upgrade', (request, socket, head) => {
+        this.#endpoints.upgrade(server, request, socket, head)
+      })
     this.#server = server
     await new Promise<void>((resolve, reject) => {
       server.once('error', reject)
@@ -124,7 +133,7 @@ export class HttpServer {
     return this.#url
   }
 
-  /** The listening server, for protocols that upgrade a connection. */
+  /** The listening server. */
   get server(): Server {
     if (!this.#server) throw new Error('The gateway does not listen yet')
     return this.#server
@@ -140,10 +149,23 @@ export class HttpServer {
     const cut = setTimeout(() => {
       this.#stopping.abort()
       server.closeAllConnections()
+      this.#endpoints.cut()
     }, this.#settings.drainSeconds.get() * 1000)
+    await this.#endpoints.close()
     await closed
     clearTimeout(cut)
     this.#stopping.abort()
+  }
+
+  /** Endpoints see their requests as they came; everything else goes through Koa. */
+  async #createListener(): Promise<RequestListener> {
+    const handle = await this.#createKoa()
+    if (this.#endpoints.isEmpty) return handle
+    return (request, response) => {
+      const endpoint = request.url?.startsWith('/api/') ? undefined : this.#endpoints.find(request.url)
+      if (endpoint) endpoint.request(request, response)
+      else handle(request, response)
+    }
   }
 
   async #createKoa(): Promise<RequestListener> {
@@ -217,7 +239,7 @@ export class HttpServer {
 
   async #read(route: Route, ctx: Context): Promise<{ rawBody: Buffer; json: unknown }> {
     if (route.raw) return { rawBody: await readBody(ctx.req, route.raw.maxBytes), json: undefined }
-    return { rawBody: NO_BYTES, json: await readJson(ctx.req, this.#settings.jsonLimit.get()) }
+    return { rawBody: NO_BYTES, json: await readJson(ctx.req, Math.max(route.jsonLimit ?? 0, this.#settings.jsonLimit.get())) }
   }
 
   #validate({ route, params }: Match, ctx: Context, known: Known): HandlerRequest {
