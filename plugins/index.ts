@@ -1,5 +1,6 @@
 import type { Plugin } from '../core/plugin.js'
 import agents from './agents/index.js'
+import approvals from './approvals/index.js'
 import attachments from './attachments/index.js'
 import audit from './audit/index.js'
 import channels from './channels/index.js'
@@ -8,6 +9,7 @@ import documents from './documents/index.js'
 import identity from './identity/index.js'
 import memory from './memory/index.js'
 import models from './models/index.js'
+import nodes from './nodes/index.js'
 import offline from './offline/index.js'
 import externalPlugins from './plugins/index.js'
 import publicRoutes from './public/index.js'
@@ -20,6 +22,7 @@ export const plugins: readonly Plugin[] = [
   publicRoutes,
   vault,
   audit,
+  approvals,
   identity,
   agents,
   tools,
@@ -32,4 +35,5 @@ export const plugins: readonly Plugin[] = [
   externalPlugins,
   webhooks,
   channels,
+  nodes,
 ]

@@ -1,9 +1,9 @@
 import { STATUS_CODES, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
 import type { Duplex } from 'node:stream'
 
-/** A protocol of its own at a path of the gateway's server, outside `/api`: what asks for it sees the raw request. */
+/** A protocol of its own at a path of the gateway's server and below, outside `/api`. It sees requests as they came. */
 export interface Endpoint {
-  /** A plain request at the path. Answers it, also when it fails. */
+  /** A plain request. Answers it, also when it fails. */
   request(request: IncomingMessage, response: ServerResponse): void
   /** A request to change the protocol of its connection. The socket is the endpoint's from here on. */
   upgrade(request: IncomingMessage, socket: Duplex, head: Buffer): void
@@ -31,10 +31,12 @@ export class Endpoints {
     return this.#endpoints.size === 0
   }
 
-  /** The endpoint that a URL belongs to: its path, with or without a slash at the end. */
+  /** The endpoint that a URL belongs to: at its path, or below it. */
   find(url: string | undefined): Endpoint | undefined {
     const path = (url ?? '/').split('?', 1)[0] ?? '/'
-    return this.#endpoints.get(path.endsWith('/') ? path.slice(0, -1) : path)
+    for (const [prefix, endpoint] of this.#endpoints)
+      if (path.startsWith(prefix) && (path.length === prefix.length || path[prefix.length] === '/')) return endpoint
+    return undefined
   }
 
   /** For the server's `upgrade` event. */
@@ -52,7 +54,7 @@ export class Endpoints {
   }
 
   async close(): Promise<void> {
-    await Promise.all([...this.#endpoints.values()].map(endpoint => endpoint.close()))
+    await Promise.all([...this.#endpoints.values()].map(async endpoint => endpoint.close()))
   }
 
   /** Ends every connection that is left. */

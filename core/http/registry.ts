@@ -31,7 +31,7 @@ export interface HttpRegistry {
   authenticator(kind: string, authenticate: Authenticate): void
   tenants(resolve: ResolveTenant): void
   gate(gate: Gate): void
-  /** Takes over the requests and upgrades at one path outside `/api`, for example `/hubs/node`. In `setup` only. */
+  /** Takes over the requests and upgrades at a path outside `/api` and below it, for example `/hubs/node`. In `setup` only. */
   attach(path: string, endpoint: Endpoint): void
   /** `http://host:port` once listening; `Service:PublicUrl` when set. */
   publicUrl(): string

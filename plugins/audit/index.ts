@@ -8,7 +8,10 @@ export default definePlugin({
   id: 'audit',
   provides: audit,
   collections: {
-    entries: collection.global<AuditRow>({ indexes: [{ fields: { at: -1 } }, { fields: { tenant: 1, at: -1 } }], expires: true }),
+    entries: collection.global<AuditRow>({
+      indexes: [{ fields: { at: -1 } }, { fields: { tenant: 1, at: -1 } }, { fields: { target: 1, at: -1 } }],
+      expires: true,
+    }),
   },
   settings: {
     /** How long an entry is kept. Applies to entries written from now on. */

@@ -2,7 +2,7 @@ import type { Caller } from '../../core/http/caller.js'
 import { newId } from '../../core/id.js'
 import { redactData } from '../../core/redaction.js'
 import type { Collection } from '../../core/store/collection.js'
-import type { Audit, AuditEntry } from './contract.js'
+import type { Audit, AuditEntry, AuditRecord } from './contract.js'
 
 export interface AuditRow {
   id: string
@@ -30,12 +30,12 @@ const boundDetails = (details: Record<string, unknown>): Record<string, unknown>
 
 /** Writes audit entries; each is on disk when `record` resolves. */
 export const createAudit = (rows: Collection<AuditRow>, retentionDays: () => number): Audit => ({
-  async record(by: Caller | null, { action, target, outcome = 'succeeded', details = {} }: AuditEntry) {
+  async record(by: Caller | null, { action, target, outcome = 'succeeded', details = {}, tenant = null }: AuditEntry) {
     const now = Date.now()
     await rows.insertOne({
       id: newId('aud'),
       at: new Date(now).toISOString(),
-      tenant: by?.tenant ?? null,
+      tenant: by ? by.tenant : tenant,
       userId: by?.userId || null,
       credential: by ? { kind: by.credential.kind, id: by.credential.id } : null,
       action,
@@ -45,4 +45,19 @@ export const createAudit = (rows: Collection<AuditRow>, retentionDays: () => num
       expiresAt: new Date(now + retentionDays() * DAY_MS).toISOString(),
     })
   },
+  async of({ tenant, area, target }, options) {
+    // `.` and what follows it: every action of the area.
+    const page = await rows.page({ target, tenant, action: { $gt: `${area}.`, $lt: `${area}/` } }, { ...options, sort: { at: -1 } })
+    return { ...page, items: page.items.map(toRecord) }
+  },
+})
+
+const toRecord = ({ id, at, action, target, outcome, userId, details }: AuditRow): AuditRecord => ({
+  id,
+  at,
+  action,
+  target,
+  outcome,
+  userId,
+  details,
 })

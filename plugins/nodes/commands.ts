@@ -1,0 +1,224 @@
+import { randomUUID } from 'node:crypto'
+import { conflict, GatewayError, notAuthorized, rateLimited } from '../../core/errors.js'
+import type { Caller } from '../../core/http/caller.js'
+import type { Owner } from '../../core/store/collection.js'
+import type { Approval, Approvals } from '../approvals/contract.js'
+import type { CommandOutcome, NewCommand } from './contract.js'
+import { timedOut, type Dispatcher } from './dispatcher.js'
+import { isOpen, type KnownCommand, type Ledger } from './ledger.js'
+import type { Presence } from './presence.js'
+import type { CommandRow, NodeRow } from './rows.js'
+import { isInScope, needsApproval, scopesFor, type CriticalPolicy } from './scopes.js'
+import type { NodeSession } from './session.js'
+import type { Waiters } from './waiters.js'
+
+export const DEFAULT_TIMEOUT_MS = 30_000
+export const APPROVAL_KIND = 'node-command'
+const APPROVAL_PREFIX = 'apr_'
+
+interface Parts {
+  ledger: Ledger
+  dispatcher: Dispatcher
+  presence: Presence
+  approvals: Approvals
+  waiters: Waiters<CommandRow>
+  policy: () => CriticalPolicy
+  queueTtlMs: () => number
+  maxQueued: () => number
+}
+
+/** Commands from the wish to the end: the permission and the approval gate, the queue, cancelling and waiting. */
+export class Commands {
+  readonly #parts: Parts
+
+  constructor(parts: Parts) {
+    this.#parts = parts
+  }
+
+  /**
+   * Takes a command for a node of the owner. On disk when it resolves. Rejects with `not_authorized` when the node lacks
+   * the scope, with `rate_limited` when too many wait; no command exists then.
+   */
+  async enqueue(owner: Owner, node: NodeRow, wanted: NewCommand): Promise<CommandRow> {
+    const { presence, ledger } = this.#parts
+    if (node.ownerId !== owner.userId) throw notAuthorized('Only the owner of a node may send it commands')
+    if (node.state !== 'approved') throw conflict(`The node ${node.id} is revoked: pair it again`)
+    if (!isInScope(wanted.command, node.scopes)) throw missingScope(wanted.command)
+    const isCritical = needsApproval(wanted.command, wanted.agentId !== undefined, this.#parts.policy())
+    const session = presence.session(node.id)
+    if (!isCritical && session?.hasRoom) return this.#sendNow(owner, session, wanted)
+    await this.#checkRoom(node.id)
+    const row = this.#newRow(owner, node.id, wanted, isCritical ? 'awaiting_approval' : 'queued')
+    await ledger.insert(owner, row)
+    if (isCritical) await this.#ask({ ...row, tenant: owner.tenant })
+    else this.#wake(node.id)
+    return row
+  }
+
+  /** One write for both, the command and its dispatch. Should the connection break meanwhile, the next one gets it. */
+  async #sendNow(owner: Owner, session: NodeSession, wanted: NewCommand): Promise<CommandRow> {
+    const row = this.#newRow(owner, session.node.id, wanted, 'dispatched')
+    session.reserved += 1
+    try {
+      await this.#parts.ledger.insert(owner, row)
+    } finally {
+      session.reserved -= 1
+    }
+    this.#parts.dispatcher.send({ ...row, tenant: owner.tenant })
+    return row
+  }
+
+  /** Rejects with `conflict` when it is over already. */
+  async cancel(caller: Caller, id: string): Promise<CommandOutcome> {
+    const { ledger } = this.#parts
+    const { needsApproval: asked } = await ledger.visible(caller, id)
+    const error = { code: 'cancelled', message: 'Cancelled by a user' }
+    const row = await ledger.endByGateway(id, { status: 'cancelled', error })
+    if (!row) throw conflict('The command is over already: it cannot be cancelled', { status: (await ledger.visible(caller, id)).status })
+    if (asked) await this.#withdraw(row, 'the command was cancelled')
+    return ledger.outcome(row)
+  }
+
+  /** The command once it is over, or as it stands when the time is over, the signal aborts or the gateway stops. */
+  async wait(find: () => Promise<CommandRow>, id: string, timeoutMs: number | undefined, signal: AbortSignal): Promise<CommandOutcome> {
+    const { waiters, ledger } = this.#parts
+    if (timeoutMs === 0) return ledger.outcome(await find())
+    const { ended, stop } = waiters.wait(id, timeoutMs, signal)
+    try {
+      const row = await find()
+      return await ledger.outcome(isOpen(row) ? ((await ended) ?? (await find())) : row)
+    } finally {
+      stop()
+    }
+  }
+
+  /** Ends everything that a node still has to do. */
+  async endAll(nodeId: string, message: string): Promise<void> {
+    const { ledger } = this.#parts
+    for (;;) {
+      const open = await ledger.openOf(nodeId)
+      for (const { id } of open) {
+        const row = await ledger.endByGateway(id, { status: 'failed', error: { code: 'not_authorized', message } })
+        if (row?.needsApproval) await this.#withdraw(row, message)
+      }
+      if (open.length === 0) return
+    }
+  }
+
+  /** Ends what is past its time; commands that this gateway has dispatched have timers of their own. */
+  async sweep(): Promise<void> {
+    const { ledger } = this.#parts
+    for (const { id, status, needsApproval: asked } of await ledger.due()) {
+      const message = {
+        awaiting_approval: 'Nobody approved the command in time',
+        queued: 'The node did not take the command in time',
+      }[status as string]
+      const row = await ledger.endByGateway(id, timedOut(message ?? 'The node did not finish the command in time'), [status])
+      if (row && asked) await this.#withdraw(row, 'its time was over')
+    }
+  }
+
+  /** The approval of a command was decided. */
+  async decided(approvalId: string): Promise<void> {
+    const row = await this.#parts.ledger.find(approvalId.slice(APPROVAL_PREFIX.length))
+    if (row?.status === 'awaiting_approval') await this.#settle(row)
+  }
+
+  /** Looks after every command that waits for its approval: a gateway may have died between the two. */
+  async reconcile(): Promise<void> {
+    for (const row of await this.#parts.ledger.awaitingApproval()) await this.#settle(row)
+  }
+
+  async #settle(row: KnownCommand): Promise<void> {
+    const owner = ownerOf(row)
+    const approval = (await this.#parts.approvals.find(owner, approvalOf(row))) ?? (await this.#ask(row))
+    if (approval.state === 'approved' || approval.state === 'edited') await this.#release(row, approval)
+    else if (approval.state !== 'pending') {
+      const because = approval.reason === undefined ? '' : `: ${approval.reason}`
+      const error = { code: 'approval_rejected', message: `The command was not approved${because}` }
+      await this.#parts.ledger.endByGateway(row.id, { status: 'failed', error }, ['awaiting_approval'])
+    }
+  }
+
+  async #release(row: KnownCommand, approval: Approval): Promise<void> {
+    const dueAt = new Date(Date.now() + this.#parts.queueTtlMs()).toISOString()
+    if (await this.#parts.ledger.release(row.id, JSON.stringify(approval.action.params), dueAt)) this.#wake(row.nodeId)
+  }
+
+  async #ask(row: KnownCommand): Promise<Approval> {
+    const { approvals, ledger } = this.#parts
+    try {
+      return await approvals.request(ownerOf(row), {
+        id: approvalOf(row),
+        kind: APPROVAL_KIND,
+        title: `${row.command} on ${row.nodeId}`,
+        action: { name: row.command, params: JSON.parse(row.params) as Record<string, unknown> },
+        requestedBy: row.agentId === null ? 'user' : 'agent',
+        nodeId: row.nodeId,
+        ...(row.agentId === null ? {} : { agentId: row.agentId }),
+        ...(row.sessionId === null ? {} : { sessionId: row.sessionId }),
+        expiresAt: row.dueAt ?? row.createdAt,
+      })
+    } catch (error) {
+      const message = error instanceof GatewayError ? error.message : 'The approval could not be asked for'
+      await ledger.endByGateway(row.id, { status: 'failed', error: { code: 'approval_rejected', message } })
+      throw error
+    }
+  }
+
+  async #withdraw(row: KnownCommand, reason: string): Promise<void> {
+    await this.#parts.approvals.withdraw(ownerOf(row), approvalOf(row), reason)
+  }
+
+  /** What is in the queue goes out when the node is there. */
+  #wake(nodeId: string): void {
+    const session = this.#parts.presence.session(nodeId)
+    if (session) this.#parts.dispatcher.drain(session)
+  }
+
+  async #checkRoom(nodeId: string): Promise<void> {
+    if ((await this.#parts.ledger.waiting(nodeId)) >= this.#parts.maxQueued())
+      throw rateLimited(30, `${this.#parts.maxQueued()} commands wait for the node ${nodeId} already`)
+  }
+
+  #newRow(owner: Owner, nodeId: string, wanted: NewCommand, status: 'queued' | 'dispatched' | 'awaiting_approval'): CommandRow {
+    const { command, params = {}, timeoutMs = DEFAULT_TIMEOUT_MS, agentId, sessionId } = wanted
+    const now = Date.now()
+    const createdAt = new Date(now).toISOString()
+    const isDispatched = status === 'dispatched'
+    return {
+      id: randomUUID(),
+      nodeId,
+      ownerId: owner.userId,
+      command,
+      params: JSON.stringify(params),
+      timeoutMs,
+      agentId: agentId ?? null,
+      sessionId: sessionId ?? null,
+      status,
+      needsApproval: status === 'awaiting_approval',
+      createdAt,
+      updatedAt: createdAt,
+      dispatchedAt: isDispatched ? createdAt : null,
+      dueAt: new Date(now + (isDispatched ? timeoutMs : this.#parts.queueTtlMs())).toISOString(),
+      progress: null,
+      finishedAt: null,
+      endedBy: null,
+      ok: null,
+      result: null,
+      resultId: null,
+      error: null,
+      durationMs: null,
+      truncated: [],
+    }
+  }
+}
+
+const approvalOf = ({ id }: CommandRow): string => `${APPROVAL_PREFIX}${id}`
+
+const ownerOf = ({ tenant, ownerId }: KnownCommand): Owner => ({ tenant, userId: ownerId })
+
+const missingScope = (command: string): GatewayError => {
+  const scopes = scopesFor(command)
+  return notAuthorized(`The node is not allowed ${command}: that needs the scope ${scopes.join(' or ')}`, { scope: scopes.at(-1), scopes })
+}

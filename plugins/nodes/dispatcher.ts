@@ -1,0 +1,187 @@
+import type { Log } from '../../core/log.js'
+import type { KnownCommand, Ledger } from './ledger.js'
+import type { Presence } from './presence.js'
+import type { ExecuteCommand } from './protocol.js'
+import type { CommandRow } from './rows.js'
+import { isInScope } from './scopes.js'
+import { MAX_IN_FLIGHT, type NodeSession } from './session.js'
+
+/** Commands that one poll is given. */
+const MAX_POLLED = 50
+/** A busy node is not asked again sooner or later than this. */
+const MIN_RETRY_MS = 100
+const MAX_RETRY_MS = 60_000
+
+export interface PolledCommand {
+  commandId: string
+  command: string
+  params: Record<string, unknown>
+  timeoutMs: number
+}
+
+interface Parts {
+  ledger: Ledger
+  presence: Presence
+  log: Log
+}
+
+/** Brings commands to nodes, over connections and polls, and ends them when their time is over. */
+export class Dispatcher {
+  readonly #parts: Parts
+  /** One for each command that was dispatched here and has not ended. */
+  readonly #timeouts = new Map<string, NodeJS.Timeout>()
+  readonly #retries = new Map<string, NodeJS.Timeout>()
+
+  constructor(parts: Parts) {
+    this.#parts = parts
+  }
+
+  /** Sends a command that is on disk as dispatched, over the node's present connection, once for each connection. */
+  send(row: KnownCommand): void {
+    this.#watch(row)
+    const session = this.#parts.presence.session(row.nodeId)
+    if (!session || session.inFlight.has(row.id)) return
+    session.inFlight.add(row.id)
+    session.send('ExecuteCommand', toWire(row, session.version))
+  }
+
+  /** Gives a connected node what waits for it and what it may have lost, oldest first, as far as there is room. */
+  drain(session: NodeSession): void {
+    session.hasBacklog = true
+    if (session.isDraining) return
+    session.isDraining = true
+    this.#drain(session)
+      .catch((error: unknown) => {
+        this.#parts.log.error({ err: error, nodeId: session.node.id }, 'commands could not be brought to a node: tried again soon')
+        session.hasBacklog = true
+      })
+      .finally(() => (session.isDraining = false))
+  }
+
+  /** What a polling node is to do now. It is not given the same again unless it asks to (`resume`) or was silent for long. */
+  async poll(nodeId: string, scopes: string[], resume: boolean): Promise<PolledCommand[]> {
+    const { presence, ledger } = this.#parts
+    const offered = presence.polled(nodeId)
+    if (!offered) return []
+    if (resume) offered.clear()
+    const now = Date.now()
+    const polled: PolledCommand[] = []
+    const room = Math.min(MAX_POLLED, MAX_IN_FLIGHT - [...offered.values()].filter(until => until > now).length)
+    while (polled.length < room) {
+      const held = [...offered].filter(([, until]) => until > now).map(([id]) => id)
+      // Claimed before anything is awaited again, so that two polls at once do not get the same.
+      const rows = (await ledger.dispatchable(nodeId, held))
+        .filter(({ id }) => (offered.get(id) ?? 0) <= now)
+        .slice(0, room - polled.length)
+      if (rows.length === 0) break
+      for (const { id } of rows) offered.set(id, Infinity)
+      for (const row of await this.#claim(rows, scopes)) {
+        this.#watch(row)
+        polled.push(toPolled(row))
+      }
+    }
+    return polled
+  }
+
+  /** A busy node is asked again later. False: that would be after the command's time. */
+  retry({ id, nodeId, dueAt }: KnownCommand, retryAfterMs: number): boolean {
+    const delay = Math.min(Math.max(retryAfterMs, MIN_RETRY_MS), MAX_RETRY_MS)
+    if (dueAt === undefined || Date.now() + delay >= Date.parse(dueAt)) return false
+    this.#parts.presence.get(nodeId)?.offered?.set(id, Date.now() + delay)
+    clearTimeout(this.#retries.get(id))
+    const again = setTimeout(() => {
+      this.#retries.delete(id)
+      this.#parts.presence.session(nodeId)?.inFlight.delete(id)
+      this.#resend(id).catch((error: unknown) => {
+        this.#parts.log.error({ err: error, commandId: id }, 'a command could not be sent again')
+      })
+    }, delay)
+    this.#retries.set(id, again)
+    return true
+  }
+
+  /** The command is over, whatever ended it. */
+  ended({ id, nodeId }: KnownCommand): void {
+    for (const timers of [this.#timeouts, this.#retries]) {
+      clearTimeout(timers.get(id))
+      timers.delete(id)
+    }
+    const present = this.#parts.presence.get(nodeId)
+    present?.offered?.delete(id)
+    if (present?.session?.inFlight.delete(id) && present.session.hasBacklog) this.drain(present.session)
+  }
+
+  stop(): void {
+    for (const timers of [this.#timeouts, this.#retries]) {
+      for (const timer of timers.values()) clearTimeout(timer)
+      timers.clear()
+    }
+  }
+
+  async #drain(session: NodeSession): Promise<void> {
+    const { ledger, presence } = this.#parts
+    while (session.hasRoom && presence.session(session.node.id) === session) {
+      session.hasBacklog = false
+      const rows = await ledger.dispatchable(session.node.id, [...session.inFlight])
+      // Whoever adds one meanwhile sets it again.
+      if (rows.length === 0 && !this.#hasBacklog(session)) return
+      for (const row of await this.#claim(rows, session.scopes)) this.send(row)
+    }
+    session.hasBacklog = true
+  }
+
+  #hasBacklog(session: NodeSession): boolean {
+    return session.hasBacklog
+  }
+
+  /** The rows that may go out, as they are on disk once they are dispatched. */
+  async #claim(rows: KnownCommand[], scopes: readonly string[]): Promise<KnownCommand[]> {
+    const { ledger } = this.#parts
+    const claimed = await Promise.all(
+      rows.map(async row => {
+        if (isInScope(row.command, scopes)) return row.status === 'queued' ? ledger.dispatch(row) : row
+        const message = `The node is not allowed ${row.command} any more`
+        await ledger.endByGateway(row.id, { status: 'failed', error: { code: 'not_authorized', message } })
+        return null
+      }),
+    )
+    return claimed.filter(row => row !== null)
+  }
+
+  async #resend(id: string): Promise<void> {
+    const row = await this.#parts.ledger.find(id)
+    if (row && (row.status === 'dispatched' || row.status === 'running')) this.send(row)
+  }
+
+  #watch({ id, dueAt }: KnownCommand): void {
+    if (dueAt === undefined || this.#timeouts.has(id)) return
+    const end = (): void => {
+      this.#timeouts.delete(id)
+      // Should the store not take it, the sweep over what is due ends it.
+      this.#parts.ledger.endByGateway(id, timedOut('The node did not finish the command in time')).catch((error: unknown) => {
+        this.#parts.log.error({ err: error, commandId: id }, 'the timeout of a command could not be stored')
+      })
+    }
+    this.#timeouts.set(id, setTimeout(end, Math.max(0, Date.parse(dueAt) - Date.now())))
+  }
+}
+
+export const timedOut = (message: string) => ({ status: 'timed_out' as const, error: { code: 'timeout', message } })
+
+const paramsOf = ({ params }: CommandRow): Record<string, unknown> => JSON.parse(params) as Record<string, unknown>
+
+const toPolled = (row: CommandRow): PolledCommand => ({
+  commandId: row.id,
+  command: row.command,
+  params: paramsOf(row),
+  timeoutMs: row.timeoutMs,
+})
+
+const toWire = (row: CommandRow, protocolVersion: string): ExecuteCommand => ({
+  commandId: row.id,
+  command: row.command,
+  params: paramsOf(row),
+  timeoutMs: row.timeoutMs,
+  originatedBy: { userId: row.ownerId, agentId: row.agentId ?? '', sessionId: row.sessionId ?? '' },
+  protocolVersion,
+})

@@ -1,0 +1,248 @@
+import { GatewayError } from '../../../core/errors.js'
+import type { Log } from '../../../core/log.js'
+import type { Audit } from '../../audit/contract.js'
+import { ROTATION_MS, type Authenticated, type Directory } from '../directory.js'
+import type { Dispatcher } from '../dispatcher.js'
+import type { Intake } from '../intake.js'
+import type { Presence } from '../presence.js'
+import { CommandResult, Heartbeat, negotiate, ScopeEcho } from '../protocol.js'
+import { MAX_IN_FLIGHT, NodeSession, type EndReason, type Transport } from '../session.js'
+
+/** A connection above its high water for this long is cut: the node does not read. */
+const STUCK_LIMIT_MS = 20_000
+const TICK_MS = 1000
+/** Messages of one connection that wait for the disk at once; every command in flight may end in the same moment. */
+const MAX_PROCESSING = 2 * MAX_IN_FLIGHT
+
+/** What a connection shows to be let in. */
+export interface Claim {
+  token: string | undefined
+  /** Comma-separated, newest first. */
+  protocolVersions: string | undefined
+}
+
+/** Why a connection is not let in: shown to the node as it stands. */
+export class Refusal extends Error {
+  readonly code: string
+
+  constructor(code: string, message: string) {
+    super(message)
+    this.name = 'Refusal'
+    this.code = code
+  }
+}
+
+export interface Admitted extends Authenticated {
+  version: string
+}
+
+interface Parts {
+  directory: Directory
+  presence: Presence
+  dispatcher: Dispatcher
+  intake: Intake
+  audit: Audit
+  versions: readonly string[]
+  pingIntervalMs: number
+  maxMessages: () => number
+  log: Log
+}
+
+/** The one session model behind every protocol of the hub: who is let in, what is heard, and how a connection ends. */
+export class Hub {
+  readonly #parts: Parts
+  /** When each connection is pinged next, in the order of time. */
+  readonly #pings = new Map<NodeSession, number>()
+  readonly #rotations = new Map<string, NodeJS.Timeout>()
+  readonly #ticking: NodeJS.Timeout
+  #isStopping = false
+
+  constructor(parts: Parts) {
+    this.#parts = parts
+    this.#ticking = setInterval(() => this.#tick(), Math.min(TICK_MS, parts.pingIntervalMs)).unref()
+  }
+
+  /** Rejects with a `Refusal`. */
+  async admit({ token, protocolVersions }: Claim): Promise<Admitted> {
+    const { directory, versions } = this.#parts
+    if (this.#isStopping) throw new Refusal('service_unavailable', 'The gateway is stopping: connect again later')
+    const version = negotiate(protocolVersions, versions)
+    if (version === undefined)
+      throw new Refusal('protocol_unsupported', `None of the offered protocol versions is spoken here: ${versions.join(', ')} are`)
+    try {
+      return { ...(await directory.authenticate(token)), version }
+    } catch (error) {
+      if (error instanceof GatewayError) throw new Refusal(error.code, error.message)
+      this.#parts.log.error({ err: error }, 'the token of a node could not be checked')
+      throw new Refusal('internal_error', 'The token could not be checked: connect again later')
+    }
+  }
+
+  /** The connection is the node's session from now on. It gets what waits for it. */
+  open({ node, tokenHash, version }: Admitted, transport: Transport): NodeSession {
+    const { presence, dispatcher } = this.#parts
+    const session = new NodeSession(node, version, tokenHash, transport)
+    if (this.#isStopping) {
+      session.end('gateway_stopping', true)
+      return session
+    }
+    presence.connected(session)
+    this.#pings.set(session, Date.now() + this.#parts.pingIntervalMs)
+    if (node.scopesChanged) session.send('RefreshScopes', node.scopes)
+    dispatcher.drain(session)
+    this.#confirm(session)
+    return session
+  }
+
+  /** The connection has ended, whoever ended it. */
+  closed(session: NodeSession): void {
+    this.#pings.delete(session)
+    this.#parts.presence.disconnected(session)
+  }
+
+  /** Something that the node invoked. Rejects with what is wrong with it, for protocols that can say so. */
+  async receive(session: NodeSession, method: string, argument: unknown): Promise<void> {
+    if (session.isEnded) return
+    if (session.processing >= MAX_PROCESSING) {
+      this.#end(session, 'rate_limited')
+      return
+    }
+    session.processing += 1
+    try {
+      await this.#take(session, method, argument)
+    } finally {
+      session.processing -= 1
+    }
+  }
+
+  async #take(session: NodeSession, method: string, argument: unknown): Promise<void> {
+    switch (method.toLowerCase()) {
+      case 'heartbeat':
+        this.#count(session)
+        this.#heartbeat(session, argument)
+        return
+      case 'commandresult':
+        await this.#result(session, argument)
+        return
+      case 'scopechanged':
+        this.#count(session)
+        await this.#scopesChanged(session, argument)
+        return
+      default:
+        this.#count(session)
+        throw new Refusal('invalid_request', `There is no method ${method.slice(0, 100)}`)
+    }
+  }
+
+  /** Something that cannot even be read. */
+  malformed(session: NodeSession): void {
+    this.#count(session)
+  }
+
+  scopesSet(nodeId: string, scopes: string[]): void {
+    const session = this.#parts.presence.session(nodeId)
+    if (!session) return
+    session.scopes = scopes
+    session.send('RefreshScopes', scopes)
+    this.#parts.dispatcher.drain(session)
+  }
+
+  /** At once, and the node is told not to come back. */
+  revoked(nodeId: string): void {
+    const { presence } = this.#parts
+    presence.session(nodeId)?.end('admin_revoked', false)
+    presence.gone(nodeId)
+  }
+
+  /** A connection that an old token proved lasts no longer than that token. */
+  rotated(nodeId: string): void {
+    clearTimeout(this.#rotations.get(nodeId))
+    const check = setTimeout(() => {
+      this.#rotations.delete(nodeId)
+      const session = this.#parts.presence.session(nodeId)
+      if (session) this.#confirm(session)
+    }, ROTATION_MS + 100).unref()
+    this.#rotations.set(nodeId, check)
+  }
+
+  close(): void {
+    this.#isStopping = true
+    clearInterval(this.#ticking)
+    for (const timer of this.#rotations.values()) clearTimeout(timer)
+    for (const session of this.#parts.presence.sessions) session.end('gateway_stopping', true)
+  }
+
+  #heartbeat(session: NodeSession, argument: unknown): void {
+    const heartbeat = Heartbeat.safeParse(argument)
+    if (!heartbeat.success) throw new Refusal('invalid_params', 'Heartbeat takes an object: nodeId, status, uptime, ...')
+    const { nodeId } = heartbeat.data
+    if (nodeId !== undefined && nodeId !== session.node.id) throw new Refusal('invalid_params', 'The heartbeat names another node')
+    if (this.#parts.presence.session(session.node.id) === session) this.#parts.presence.heartbeat(session.node.id, heartbeat.data)
+  }
+
+  async #result(session: NodeSession, argument: unknown): Promise<void> {
+    const sent = CommandResult.safeParse(argument)
+    if (!sent.success) {
+      this.#count(session)
+      await this.#auditMalformed(session, argument)
+      throw new Refusal('invalid_params', 'CommandResult takes an object: commandId, ok, result or error, durationMs, ...')
+    }
+    if (!session.inFlight.has(sent.data.commandId)) this.#count(session)
+    await this.#parts.intake.result(session.node, sent.data)
+  }
+
+  async #scopesChanged(session: NodeSession, argument: unknown): Promise<void> {
+    const scopes = ScopeEcho.safeParse(argument)
+    if (!scopes.success) throw new Refusal('invalid_params', 'ScopeChanged takes a list of scopes')
+    await this.#parts.directory.scopesAcknowledged(session.node.id, scopes.data)
+  }
+
+  async #auditMalformed({ node }: NodeSession, argument: unknown): Promise<void> {
+    const { commandId } = (typeof argument === 'object' && argument !== null ? argument : {}) as { commandId?: unknown }
+    const details = { why: 'malformed', ...(typeof commandId === 'string' ? { commandId: commandId.slice(0, 100) } : {}) }
+    await this.#parts.audit.record(null, { action: 'nodes.result', target: node.id, tenant: node.tenant, outcome: 'refused', details })
+  }
+
+  #count(session: NodeSession): void {
+    if (session.admitUnsolicited(this.#parts.maxMessages())) return
+    this.#end(session, 'rate_limited')
+    throw new Refusal('rate_limited', 'Too many messages that no command asked for')
+  }
+
+  #end(session: NodeSession, reason: EndReason): void {
+    this.#parts.log.warn({ nodeId: session.node.id, reason }, `the connection of a node was ended: ${reason}`)
+    session.end(reason, true)
+    this.closed(session)
+  }
+
+  /** What was true when the connection was let in may have changed since: a node revoked, a token rotated. */
+  #confirm(session: NodeSession): void {
+    const { directory, log } = this.#parts
+    const { id } = session.node
+    directory
+      .confirm(id, session.tokenHash)
+      .then(node => {
+        if (node === 'revoked') session.end('admin_revoked', false)
+        else if (node === 'stale') session.end('token_rotated', true)
+        else session.scopes = node.scopes
+      })
+      .catch((error: unknown) => {
+        log.error({ err: error, nodeId: id }, 'the connection of a node could not be checked again')
+      })
+  }
+
+  #tick(): void {
+    const { presence, dispatcher, pingIntervalMs } = this.#parts
+    presence.sweep()
+    const now = Date.now()
+    for (const [session, dueAt] of this.#pings) {
+      if (dueAt > now) break
+      this.#pings.delete(session)
+      if (session.isEnded) continue
+      this.#pings.set(session, now + pingIntervalMs)
+      if (session.stuckMs(now) > STUCK_LIMIT_MS) this.#end(session, 'slow')
+      else session.transport.ping()
+    }
+    for (const session of presence.sessions) if (session.hasBacklog && session.hasRoom) dispatcher.drain(session)
+  }
+}

@@ -1,0 +1,154 @@
+import type { IncomingMessage, ServerResponse } from 'node:http'
+import type { Duplex } from 'node:stream'
+import type { DefaultEventsMap, Socket } from 'socket.io'
+import type { WebSocket } from 'ws'
+import type { Log } from '../../../core/log.js'
+import type { NodeSession, Transport } from '../session.js'
+import { claimOf } from './claim.js'
+import { Refusal, type Admitted, type Hub } from './hub.js'
+
+/** How long a connection may take to say who it is. */
+export const HANDSHAKE_LIMIT_MS = 10_000
+const PONG_LIMIT_MS = 20_000
+
+export interface ProtocolOptions {
+  maxMessageBytes: number
+  pingIntervalMs: number
+  log: Log
+}
+
+/** One protocol of the hub, given its requests as they come. */
+export interface HubProtocol {
+  request(request: IncomingMessage, response: ServerResponse): void
+  upgrade(request: IncomingMessage, socket: Duplex, head: Buffer): void
+  close(): Promise<void>
+}
+
+/** What is used of an Engine.IO connection beyond its types. */
+interface Connection {
+  request: unknown
+  writeBuffer: readonly { data?: { length: number } }[]
+  transport: { name: string; socket?: WebSocket }
+  close(discard?: boolean): void
+}
+
+type NodeSocket = Socket<DefaultEventsMap, DefaultEventsMap, DefaultEventsMap, { admitted: Admitted | undefined }>
+type Acknowledge = (answer?: unknown) => void
+
+/** Socket.IO at its default namespace: events named and shaped as in the specification, each with one argument. */
+export const openSocketIo = async (hub: Hub, { maxMessageBytes, pingIntervalMs, log }: ProtocolOptions): Promise<HubProtocol> => {
+  const [{ Server }, { Server: Engine }] = await Promise.all([import('socket.io'), import('engine.io')])
+  const engine = new Engine({
+    maxHttpBufferSize: maxMessageBytes,
+    pingInterval: pingIntervalMs,
+    pingTimeout: PONG_LIMIT_MS,
+    // It would cost 280 KB a connection.
+    perMessageDeflate: false,
+    httpCompression: false,
+  })
+  const io = new Server({ serveClient: false, connectTimeout: HANDSHAKE_LIMIT_MS })
+  io.bind(engine)
+  io.use((socket: NodeSocket, next) => {
+    const { query, auth, headers } = socket.handshake
+    hub.admit(claimOf(headers.authorization, { ...textsOf(query), ...tokenIn(auth) })).then(
+      admitted => {
+        socket.data.admitted = admitted
+        next()
+      },
+      (error: unknown) => {
+        next(toConnectError(error))
+      },
+    )
+  })
+  io.on('connection', (socket: NodeSocket) => {
+    const { admitted } = socket.data
+    socket.data.admitted = undefined
+    if (admitted) attach(hub, socket, admitted, log)
+    else socket.disconnect(true)
+  })
+  return {
+    request: (request, response) => {
+      engine.handleRequest(request, response)
+    },
+    upgrade: (request, socket, head) => {
+      engine.handleUpgrade(request, socket, head)
+    },
+    close: () => io.close(),
+  }
+}
+
+const attach = (hub: Hub, socket: NodeSocket, admitted: Admitted, log: Log): void => {
+  forgetRequest(socket)
+  const session: NodeSession = hub.open(admitted, new SocketIoTransport(socket))
+  socket.onAny((method: string, ...parameters: unknown[]) => {
+    const last = parameters.at(-1)
+    const acknowledge = typeof last === 'function' ? (last as Acknowledge) : undefined
+    hub.receive(session, method, parameters[0]).then(
+      () => acknowledge?.(),
+      (error: unknown) => {
+        log.debug({ err: error, nodeId: session.node.id }, `${method.slice(0, 100)} of a node was refused`)
+        acknowledge?.({ error: { code: (error as { code?: string }).code ?? 'internal_error', message: (error as Error).message } })
+      },
+    )
+  })
+  socket.once('disconnect', () => {
+    hub.closed(session)
+  })
+}
+
+/** The request that opened the connection, its token with it, is not kept for the connection's life. */
+const forgetRequest = (socket: NodeSocket): void => {
+  const { conn, client } = socket as unknown as { conn: { request: unknown }; client: { request: unknown } }
+  conn.request = undefined
+  client.request = undefined
+  ;(socket as { handshake: unknown }).handshake = undefined
+}
+
+class SocketIoTransport implements Transport {
+  readonly name = 'socket.io'
+  readonly #socket: NodeSocket
+
+  constructor(socket: NodeSocket) {
+    this.#socket = socket
+  }
+
+  send(method: string, argument: unknown): void {
+    this.#socket.emit(method, argument)
+  }
+
+  get unsentBytes(): number {
+    const { writeBuffer, transport } = this.#connection
+    let bytes = transport.socket?.bufferedAmount ?? 0
+    for (const { data } of writeBuffer) bytes += data?.length ?? 0
+    return bytes
+  }
+
+  /** Engine.IO has packets of its own for this; the specification's WebSocket ping comes beside them. */
+  ping(): void {
+    const { name, socket } = this.#connection.transport
+    if (name === 'websocket' && socket?.readyState === 1) socket.ping()
+  }
+
+  close(reason: string, mayReturn: boolean): void {
+    // Disconnected by the server a client stays away; when its connection closes it comes back.
+    if (mayReturn) this.#connection.close(reason === 'slow')
+    else this.#socket.disconnect(true)
+  }
+
+  get #connection(): Connection {
+    return this.#socket.conn as unknown as Connection
+  }
+}
+
+const toConnectError = (error: unknown): Error => {
+  const { code, message } = error instanceof Refusal ? error : new Refusal('internal_error', 'The connection could not be checked')
+  return Object.assign(new Error(message), { data: { code, message } })
+}
+
+const textsOf = (query: Record<string, string | string[] | undefined>): Record<string, string | undefined> =>
+  Object.fromEntries(Object.entries(query).map(([name, value]) => [name, Array.isArray(value) ? value.at(-1) : value]))
+
+const tokenIn = (auth: Record<string, unknown>): Record<string, string> => ({
+  ...(typeof auth.token === 'string' ? { access_token: auth.token } : {}),
+  ...(typeof auth.protocolVersions === 'string' ? { protocolVersions: auth.protocolVersions } : {}),
+})

@@ -1,0 +1,172 @@
+import { notFound } from '../../core/errors.js'
+import { hasPermission, type Caller } from '../../core/http/caller.js'
+import { newId } from '../../core/id.js'
+import type { Collection, Owned, Page, PageOptions, ScopedHandle } from '../../core/store/collection.js'
+import type { CommandError, CommandOutcome, CommandStatus } from './contract.js'
+import type { CommandRow, LargeResultRow } from './rows.js'
+
+export type KnownCommand = Owned<CommandRow, 'tenant'>
+
+const OPEN: CommandStatus[] = ['queued', 'awaiting_approval', 'dispatched', 'running']
+const IN_FLIGHT: CommandStatus[] = ['dispatched', 'running']
+const DAY_MS = 86_400_000
+/** Larger results are kept apart, so that lists of commands stay small. */
+const INLINE_RESULT_LENGTH = 64 * 1024
+/** Open commands read in one turn. */
+const BATCH = 32
+const DUE_BATCH = 500
+
+export const isOpen = ({ status }: Pick<CommandRow, 'status'>): boolean => OPEN.includes(status)
+
+/** How a command ends. */
+export interface Ending {
+  status: Extract<CommandStatus, 'succeeded' | 'failed' | 'timed_out' | 'cancelled'>
+  endedBy: 'node' | 'gateway'
+  /** JSON. */
+  result?: string
+  error?: CommandError
+  durationMs?: number
+  truncated?: string[]
+}
+
+interface Parts {
+  commands: ScopedHandle<CommandRow, 'tenant'>
+  results: Collection<LargeResultRow>
+  retentionDays: () => number
+  /** Called with each command that ended, once, by whatever ended it. */
+  onEnded: (command: KnownCommand) => void
+}
+
+/** Commands on disk. Every change of state is one conditional update, so that each command ends once. */
+export class Ledger {
+  readonly #parts: Parts
+
+  constructor(parts: Parts) {
+    this.#parts = parts
+  }
+
+  insert(owner: { tenant: string | null }, row: CommandRow): Promise<void> {
+    return this.#parts.commands.for(owner).insertOne(row)
+  }
+
+  find(id: string): Promise<KnownCommand | null> {
+    return this.#all.findOne({ id })
+  }
+
+  /** Rejects with `not_found` for what the caller does not see: another's, without `ManageNodes`. */
+  async visible(caller: Caller, id: string): Promise<CommandRow> {
+    const row = await this.#parts.commands.for(caller).findOne({ id })
+    if (!row || (row.ownerId !== caller.userId && !hasPermission(caller, 'ManageNodes'))) throw notFound('Command')
+    return row
+  }
+
+  /** Those that the node's present owner gave it. */
+  page(caller: Caller, node: { id: string; ownerId: string }, options: PageOptions): Promise<Page<CommandRow>> {
+    return this.#parts.commands.for(caller).page({ nodeId: node.id, ownerId: node.ownerId }, options)
+  }
+
+  /** The oldest commands that the node could be given now. */
+  dispatchable(nodeId: string, except: string[]): Promise<KnownCommand[]> {
+    return this.#all.find(
+      { nodeId, dueAt: { $gt: now() }, status: { $in: ['queued', ...IN_FLIGHT] }, id: { $nin: except } },
+      { sort: { createdAt: 1 }, limit: BATCH },
+    )
+  }
+
+  /** How many commands wait for the node. */
+  waiting(nodeId: string): Promise<number> {
+    return this.#all.count({ nodeId, dueAt: { $gt: '' }, status: { $in: ['queued', 'awaiting_approval'] } })
+  }
+
+  openOf(nodeId: string): Promise<KnownCommand[]> {
+    return this.#all.find({ nodeId, dueAt: { $gt: '' } }, { limit: BATCH })
+  }
+
+  due(): Promise<KnownCommand[]> {
+    return this.#all.find({ dueAt: { $lte: now() } }, { sort: { dueAt: 1 }, limit: DUE_BATCH })
+  }
+
+  awaitingApproval(): Promise<KnownCommand[]> {
+    return this.#all.find({ dueAt: { $gt: '' }, status: 'awaiting_approval' }, { sort: { dueAt: 1 }, limit: DUE_BATCH })
+  }
+
+  /** The first dispatch: the timeout runs from here. `null`: it is not queued any more. */
+  dispatch({ id, timeoutMs }: CommandRow): Promise<KnownCommand | null> {
+    const dispatchedAt = now()
+    return this.#all.findOneAndUpdate(
+      { id, status: 'queued' },
+      { $set: { status: 'dispatched', dispatchedAt, updatedAt: dispatchedAt, dueAt: now(timeoutMs) } },
+    )
+  }
+
+  /** It is approved: it may be dispatched. */
+  release(id: string, params: string, dueAt: string): Promise<KnownCommand | null> {
+    return this.#all.findOneAndUpdate({ id, status: 'awaiting_approval' }, { $set: { status: 'queued', params, dueAt, updatedAt: now() } })
+  }
+
+  progress(id: string, nodeId: string, progress: CommandRow['progress']): Promise<KnownCommand | null> {
+    return this.#all.findOneAndUpdate(
+      { id, nodeId, status: { $in: IN_FLIGHT } },
+      { $set: { status: 'running', progress, updatedAt: now() } },
+    )
+  }
+
+  /** The result of the node that it was dispatched to. `null`: it is over, or was never sent there. */
+  endByNode(id: string, nodeId: string, ending: Omit<Ending, 'endedBy'>): Promise<KnownCommand | null> {
+    return this.#end({ id, nodeId, status: { $in: IN_FLIGHT } }, { ...ending, endedBy: 'node' })
+  }
+
+  /** `null`: it is over already. */
+  endByGateway(id: string, ending: Omit<Ending, 'endedBy'>, from: CommandStatus[] = OPEN): Promise<KnownCommand | null> {
+    return this.#end({ id, status: { $in: from } }, { ...ending, endedBy: 'gateway' })
+  }
+
+  /** The command as whoever waits for it sees it. */
+  async outcome(row: CommandRow): Promise<CommandOutcome> {
+    const large = row.resultId === null ? null : await this.#parts.results.findOne({ id: row.resultId })
+    const result = large?.result ?? row.result
+    return {
+      commandId: row.id,
+      status: row.status,
+      ...(row.ok === null ? {} : { ok: row.ok }),
+      ...(result === null ? {} : { result: JSON.parse(result) as Record<string, unknown> }),
+      ...(row.error === null ? {} : { error: row.error }),
+      ...(row.durationMs === null ? {} : { durationMs: row.durationMs }),
+      ...(row.truncated.length === 0 ? {} : { truncated: row.truncated }),
+    }
+  }
+
+  async #end(filter: Record<string, unknown>, ending: Ending): Promise<KnownCommand | null> {
+    const { status, endedBy, result = null, error = null, durationMs = null, truncated = [] } = ending
+    const finishedAt = now()
+    const expiresAt = now(this.#parts.retentionDays() * DAY_MS)
+    const resultId = result !== null && result.length > INLINE_RESULT_LENGTH ? newId('res') : null
+    // Before its command: a command that has ended has its result.
+    if (resultId !== null) await this.#parts.results.insertOne({ id: resultId, result: result ?? '', expiresAt })
+    const row = await this.#all.findOneAndUpdate(filter, {
+      $set: {
+        status,
+        endedBy,
+        ok: status === 'succeeded',
+        result: resultId === null ? result : null,
+        resultId,
+        error,
+        durationMs,
+        truncated,
+        finishedAt,
+        updatedAt: finishedAt,
+        expiresAt,
+      },
+      $unset: { dueAt: '' },
+    })
+    if (row) this.#parts.onEnded(row)
+    else if (resultId !== null) await this.#parts.results.deleteOne({ id: resultId })
+    return row
+  }
+
+  get #all(): Collection<KnownCommand> {
+    return this.#parts.commands.everyone
+  }
+}
+
+const now = (offsetMs = 0): string => new Date(Date.now() + offsetMs).toISOString()

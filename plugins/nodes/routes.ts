@@ -1,0 +1,191 @@
+import { z } from 'zod'
+import { pageOf, pageQuery } from '../../core/http/page.js'
+import { route, type Route } from '../../core/http/route.js'
+import { AuditRecord, type Audit } from '../audit/contract.js'
+import { DEFAULT_TIMEOUT_MS, type Commands } from './commands.js'
+import { CommandOutcome, CommandStatus, Node } from './contract.js'
+import type { Crashes } from './crashes.js'
+import type { Directory } from './directory.js'
+import type { Ledger } from './ledger.js'
+import type { Presence } from './presence.js'
+import { CommandName, MAX_SCOPES, Scope } from './protocol.js'
+import { CommandRecord, Crash } from './records.js'
+import type { NodeService } from './service.js'
+import { toNode, toRecord } from './view.js'
+
+const MAX_TIMEOUT_MS = 86_400_000
+const MAX_WAIT_MS = 60_000
+const DEFAULT_WAIT_MS = 30_000
+
+const byId = z.object({ id: z.string().min(1).max(64) })
+const byCommand = z.object({ commandId: z.string().min(1).max(100) })
+const list = { access: 'user', limit: 'read', params: byId, query: z.object(pageQuery) } as const
+const managed = { access: { permission: 'ManageNodes' }, limit: 'write', params: byId } as const
+
+const NewCommand = z
+  .object({
+    command: CommandName.describe('For example screen.capture'),
+    params: z.record(z.string(), z.unknown()).optional(),
+    timeoutMs: z.int().min(1).max(MAX_TIMEOUT_MS).default(DEFAULT_TIMEOUT_MS).describe('From the first dispatch to the node'),
+  })
+  .meta({ id: 'NewCommand' })
+
+const Accepted = z.object({ commandId: z.string(), status: CommandStatus }).meta({ id: 'CommandAccepted' })
+
+const Rotated = z
+  .object({
+    token: z.string().describe('Shown this once'),
+    oldTokenUntil: z.string().nullable().describe('Until when the token before is good, unless the new one is used earlier'),
+  })
+  .meta({ id: 'RotatedToken' })
+
+interface Parts {
+  service: NodeService
+  directory: Directory
+  presence: Presence
+  commands: Commands
+  ledger: Ledger
+  crashes: Crashes
+  audit: Audit
+}
+
+/** What people do with nodes. */
+export const nodeRoutes = (parts: Parts): Route[] => [...readRoutes(parts), ...managementRoutes(parts), ...commandRoutes(parts)]
+
+const readRoutes = ({ directory, presence, crashes, audit }: Parts): Route[] => [
+  route({
+    method: 'GET',
+    path: '/nodes',
+    access: 'user',
+    limit: 'read',
+    summary: 'List your nodes; with ManageNodes, every node of the tenant',
+    query: z.object(pageQuery),
+    returns: pageOf(Node),
+    handle: async ({ caller, query }) => {
+      const page = await directory.page(caller, query)
+      return { ...page, items: page.items.map(row => toNode(row, presence)) }
+    },
+  }),
+  route({
+    method: 'GET',
+    path: '/nodes/:id',
+    access: 'user',
+    limit: 'read',
+    summary: 'One node',
+    params: byId,
+    returns: Node,
+    handle: async ({ caller, params: { id } }) => toNode(await directory.visible(caller, id), presence),
+  }),
+  route({
+    ...list,
+    method: 'GET',
+    path: '/nodes/:id/audit',
+    summary: 'What was done to a node, and what it was refused, newest first',
+    returns: pageOf(AuditRecord),
+    handle: async ({ caller, params: { id }, query }) => {
+      await directory.visible(caller, id)
+      return audit.of({ tenant: caller.tenant, area: 'nodes', target: id }, query)
+    },
+  }),
+  route({
+    ...list,
+    method: 'GET',
+    path: '/nodes/:id/crashes',
+    summary: 'The crashes that a node has reported, newest first',
+    returns: pageOf(Crash),
+    handle: async ({ caller, params: { id }, query }) => {
+      await directory.visible(caller, id)
+      return crashes.page(caller, id, query)
+    },
+  }),
+]
+
+const managementRoutes = ({ service }: Parts): Route[] => [
+  route({
+    ...managed,
+    method: 'POST',
+    path: '/nodes/:id/revoke',
+    limit: 'decision',
+    summary: 'Take the access of a node away, at once and for good',
+    description: 'What it still had to do fails. To come back it has to be paired again.',
+    returns: Node,
+    handle: ({ caller, params: { id } }) => service.revoke(caller, id),
+  }),
+  route({
+    ...managed,
+    method: 'PUT',
+    path: '/nodes/:id/permissions',
+    summary: 'Set what a node may be asked to do',
+    description:
+      'A command needs the scope of its name, or of its family: `input.control` for every `input.*`, `app.manage` for every `app.*`. A connected node is told at once.',
+    body: z.object({ scopes: z.array(Scope).max(MAX_SCOPES) }).meta({ id: 'NodePermissions' }),
+    returns: Node,
+    handle: ({ caller, params: { id }, body }) => service.setScopes(caller, id, [...new Set(body.scopes)]),
+  }),
+  route({
+    ...managed,
+    method: 'POST',
+    path: '/nodes/:id/rotate-token',
+    summary: "Make a node's token anew",
+    description: 'The old one stays good until the new one is used, at most a minute.',
+    returns: Rotated,
+    handle: ({ caller, params: { id } }) => service.rotateToken(caller, id),
+  }),
+]
+
+const commandRoutes = ({ directory, commands, ledger }: Parts): Route[] => [
+  route({
+    ...list,
+    method: 'GET',
+    path: '/nodes/:id/commands',
+    summary: 'List the commands of a node, newest first',
+    description: 'Without their results: those are at `/nodes/commands/{commandId}/wait`.',
+    returns: pageOf(CommandRecord),
+    handle: async ({ caller, params: { id }, query }) => {
+      const page = await ledger.page(caller, await directory.visible(caller, id), query)
+      return { ...page, items: page.items.map(toRecord) }
+    },
+  }),
+  route({
+    method: 'POST',
+    path: '/nodes/:id/commands',
+    access: { permission: 'ExecuteCommands' },
+    limit: 'write',
+    summary: 'Send a command to your node',
+    description:
+      'On disk when this answers. It waits for an offline node up to `Service:Nodes:QueueTtl`. Without the scope it is 403, and no command exists.',
+    params: byId,
+    body: NewCommand,
+    returns: Accepted,
+    status: 202,
+    handle: async ({ caller, params: { id }, body }) => {
+      const { id: commandId, status } = await commands.enqueue(caller, await directory.visible(caller, id), body)
+      return { commandId, status }
+    },
+  }),
+  route({
+    method: 'GET',
+    path: '/nodes/commands/:commandId/wait',
+    access: 'user',
+    limit: 'read',
+    summary: 'Wait for the result of a command',
+    description:
+      'Answers when the command has ended, or as it stands after `timeoutMs` (default 30,000). Text fields over 1,048,576 UTF-8 bytes are cut and listed in `truncated`; a node sends larger ones in parts.',
+    params: byCommand,
+    query: z.object({ timeoutMs: z.coerce.number().int().min(0).max(MAX_WAIT_MS).default(DEFAULT_WAIT_MS) }),
+    returns: CommandOutcome,
+    handle: ({ caller, params: { commandId }, query, signal }) =>
+      commands.wait(() => ledger.visible(caller, commandId), commandId, query.timeoutMs, signal),
+  }),
+  route({
+    method: 'POST',
+    path: '/nodes/commands/:commandId/cancel',
+    access: { permission: 'ExecuteCommands' },
+    limit: 'decision',
+    summary: 'Cancel a command',
+    description: 'A result that comes after this is refused. 409 once the command is over.',
+    params: byCommand,
+    returns: CommandOutcome,
+    handle: ({ caller, params: { commandId } }) => commands.cancel(caller, commandId),
+  }),
+]

@@ -1,0 +1,22 @@
+/** Families whose commands share one scope. */
+const FAMILY_SCOPES: Readonly<Record<string, string>> = { input: 'input.control', app: 'app.manage' }
+
+/** The scopes any of which allows the command: its own name, or its family's. */
+export const scopesFor = (command: string): string[] => {
+  const family = FAMILY_SCOPES[command.split('.')[0] ?? '']
+  return family === undefined || family === command || !command.includes('.') ? [command] : [command, family]
+}
+
+export const isInScope = (command: string, scopes: readonly string[]): boolean => scopesFor(command).some(scope => scopes.includes(scope))
+
+/** Who has to be asked about whom before a command runs: only agents, or everyone who sends commands. */
+export interface CriticalPolicy {
+  /** Names, `family.*` or `*`. */
+  commands: readonly string[]
+  requesters: 'agents' | 'everyone'
+}
+
+/** Whether a command has to be approved by the node's owner first. */
+export const needsApproval = (command: string, byAgent: boolean, { commands, requesters }: CriticalPolicy): boolean =>
+  (byAgent || requesters === 'everyone') &&
+  commands.some(pattern => pattern === '*' || pattern === command || (pattern.endsWith('.*') && command.startsWith(pattern.slice(0, -1))))

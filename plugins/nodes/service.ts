@@ -1,0 +1,95 @@
+import { notFound } from '../../core/errors.js'
+import type { Caller } from '../../core/http/caller.js'
+import type { Owner } from '../../core/store/collection.js'
+import type { Audit } from '../audit/contract.js'
+import type { Commands } from './commands.js'
+import type { CommandOutcome, NewCommand, Node, Nodes } from './contract.js'
+import type { Directory } from './directory.js'
+import type { Hub } from './hub/hub.js'
+import type { Ledger } from './ledger.js'
+import type { Pairing } from './pairing.js'
+import type { Presence } from './presence.js'
+import { toNode } from './view.js'
+
+interface Parts {
+  directory: Directory
+  pairing: Pairing
+  presence: Presence
+  ledger: Ledger
+  commands: Commands
+  hub: Hub
+  audit: Audit
+}
+
+/** What people and other areas do with nodes; each change reaches the disk, then the node, then the audit. */
+export class NodeService implements Nodes {
+  readonly #parts: Parts
+
+  constructor(parts: Parts) {
+    this.#parts = parts
+  }
+
+  async list(owner: Owner): Promise<Node[]> {
+    const rows = await this.#parts.directory.ownedBy(owner)
+    return rows.map(row => toNode(row, this.#parts.presence))
+  }
+
+  async run(owner: Owner, nodeId: string, command: NewCommand, signal: AbortSignal): Promise<CommandOutcome> {
+    const { directory, commands, ledger } = this.#parts
+    const node = await directory.find(nodeId)
+    if (node?.tenant !== owner.tenant || node.ownerId !== owner.userId) throw notFound('Node')
+    const { id } = await commands.enqueue(owner, node, command)
+    const find = async () => {
+      const row = await ledger.find(id)
+      if (!row) throw notFound('Command')
+      return row
+    }
+    return commands.wait(find, id, undefined, signal)
+  }
+
+  async approve(caller: Caller, nodeId: string, scopes: string[]): Promise<Node> {
+    const { pairing, audit } = this.#parts
+    await pairing.approve(caller, nodeId, scopes)
+    await audit.record(caller, { action: 'nodes.approve', target: nodeId, details: { scopes } })
+    return this.#shown(caller, nodeId)
+  }
+
+  async reject(caller: Caller, nodeId: string): Promise<void> {
+    await this.#parts.pairing.reject(nodeId)
+    await this.#parts.audit.record(caller, { action: 'nodes.reject', target: nodeId })
+  }
+
+  async revoke(caller: Caller, nodeId: string): Promise<Node> {
+    const { directory, pairing, hub, commands, audit } = this.#parts
+    await directory.visible(caller, nodeId)
+    const revoked = await directory.revoke(nodeId)
+    hub.revoked(nodeId)
+    if (revoked) {
+      await pairing.forget(nodeId, revoked.pairing)
+      await audit.record(caller, { action: 'nodes.revoke', target: nodeId })
+    }
+    await commands.endAll(nodeId, 'The node was revoked')
+    return this.#shown(caller, nodeId)
+  }
+
+  async setScopes(caller: Caller, nodeId: string, scopes: string[]): Promise<Node> {
+    const { directory, hub, audit } = this.#parts
+    await directory.visible(caller, nodeId)
+    if (!(await directory.setScopes(nodeId, scopes))) throw notFound('Node')
+    hub.scopesSet(nodeId, scopes)
+    await audit.record(caller, { action: 'nodes.permissions', target: nodeId, details: { scopes } })
+    return this.#shown(caller, nodeId)
+  }
+
+  async rotateToken(caller: Caller, nodeId: string): Promise<{ token: string; oldTokenUntil: string | null }> {
+    const { directory, hub, audit } = this.#parts
+    const rotated = await directory.rotate(await directory.visible(caller, nodeId))
+    hub.rotated(nodeId)
+    await audit.record(caller, { action: 'nodes.rotateToken', target: nodeId })
+    return rotated
+  }
+
+  async #shown(caller: Caller, nodeId: string): Promise<Node> {
+    return toNode(await this.#parts.directory.visible(caller, nodeId), this.#parts.presence)
+  }
+}
