@@ -43,7 +43,7 @@ export const hubEndpoint = (hub: Hub, options: ProtocolOptions): Endpoint => {
     },
     close: async () => {
       hub.close()
-      for (const protocol of await Promise.all(opened.values())) await protocol.close()
+      for (const protocol of await Promise.all(opened.values())) protocol.close()
     },
   }
 }

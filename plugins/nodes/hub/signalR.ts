@@ -85,8 +85,8 @@ class SignalR implements HubProtocol {
     )
   }
 
-  close(): Promise<void> {
-    return Promise.resolve()
+  close(): void {
+    this.#negotiated.clear()
   }
 
   /** A status to refuse with, when the id is not one that may connect now. */

@@ -21,7 +21,7 @@ export interface ProtocolOptions {
 export interface HubProtocol {
   request(request: IncomingMessage, response: ServerResponse): void
   upgrade(request: IncomingMessage, socket: Duplex, head: Buffer): void
-  close(): Promise<void>
+  close(): void
 }
 
 /** What is used of an Engine.IO connection beyond its types. */
@@ -73,7 +73,8 @@ export const openSocketIo = async (hub: Hub, { maxMessageBytes, pingIntervalMs, 
     upgrade: (request, socket, head) => {
       engine.handleUpgrade(request, socket, head)
     },
-    close: () => io.close(),
+    // Not `io.close()`: disconnected by the server, nodes would not come back.
+    close: () => void engine.close(),
   }
 }
 
@@ -98,9 +99,7 @@ const attach = (hub: Hub, socket: NodeSocket, admitted: Admitted, log: Log): voi
 
 /** The request that opened the connection, its token with it, is not kept for the connection's life. */
 const forgetRequest = (socket: NodeSocket): void => {
-  const { conn, client } = socket as unknown as { conn: { request: unknown }; client: { request: unknown } }
-  conn.request = undefined
-  client.request = undefined
+  ;(socket.conn as { request: unknown }).request = undefined
   ;(socket as { handshake: unknown }).handshake = undefined
 }
 

@@ -25,7 +25,7 @@ describe('a node that polls', () => {
   const say = (commandId: string, what: string, body: unknown, token = node) =>
     gateway.call('POST', `/nodes/me/commands/${commandId}/${what}`, { token, body })
   const audited = async () =>
-    (await gateway.call('GET', '/nodes/robot/audit', { token: admin })).body.items as { action: string; details: any }[]
+    (await gateway.call('GET', '/nodes/robot/audit', { token: admin })).body.items as { action: string; details: { why?: string } }[]
   const enqueue = (body: Record<string, unknown> = { command: 'system.info' }) => send(gateway, admin, 'robot', body)
 
   it('takes a command once, reports progress and posts its result', async () => {
@@ -113,7 +113,7 @@ describe('a node that polls', () => {
     const refused = await say(late, 'result', body)
     assert.deepEqual([refused.status, refused.body.error.details.status], [409, 'timed_out'])
     assert.equal((await wait(gateway, admin, foreign, 0)).status, 'dispatched')
-    const why = (await audited()).filter(({ action }) => action === 'nodes.result').map(({ details }) => details.why as string)
+    const why = (await audited()).filter(({ action }) => action === 'nodes.result').map(({ details }) => details.why)
     assert.deepEqual(why.sort(), ['foreign', 'late', 'not dispatched'])
     const others = (await gateway.call('GET', '/nodes/other/audit', { token: admin })).body.items as { details: { why?: string } }[]
     assert.equal(others.filter(({ details }) => details.why === 'foreign').length, 2)
@@ -241,7 +241,11 @@ describe('a node that polls', () => {
       ['system.info'],
     )
     const { items } = (await gateway.call('GET', '/nodes/robot/commands', { token: admin })).body
-    assert.deepEqual(items.map((item: any) => item.error?.code ?? item.status).sort(), ['dispatched', 'not_authorized', 'not_authorized'])
+    assert.deepEqual(items.map((item: { error?: { code: string }; status: string }) => item.error?.code ?? item.status).sort(), [
+      'dispatched',
+      'not_authorized',
+      'not_authorized',
+    ])
   })
 
   it('keeps its queue over a restart, up to its limits', async () => {

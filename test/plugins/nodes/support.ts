@@ -78,8 +78,11 @@ const connectSocketIo = async (
     hear(node, method, argument)
   })
   await new Promise<void>((resolve, reject) => {
-    socket.once('connect', resolve)
-    socket.once('connect_error', error => {
+    socket.once('connect', () => {
+      socket.off('connect_error')
+      resolve()
+    })
+    socket.on('connect_error', error => {
       socket.close()
       reject(error)
     })
@@ -94,7 +97,7 @@ const connectSignalR = async (
 ): Promise<TestNode> => {
   const query = protocolVersions === undefined ? '' : `?protocolVersions=${protocolVersions}`
   const builder = new HubConnectionBuilder().withUrl(`${url}/hubs/node${query}`, { accessTokenFactory: () => token })
-  if (reconnects) builder.withAutomaticReconnect([50, 50, 50, 50, 50, 50, 50, 50])
+  if (reconnects) builder.withAutomaticReconnect(Array.from({ length: 100 }, () => 100))
   const connection: HubConnection = builder.configureLogging(LogLevel.None).build()
   let ended: string | undefined
   const node: TestNode = {
@@ -125,11 +128,12 @@ const hear = (node: TestNode, method: string, argument: unknown): void => {
   node.onCommand(argument as Command)
 }
 
-/** Makes the node answer every command at once with its parameters. */
+/** Makes the node answer every command with its parameters, those that came already too. */
 export const answering = (node: TestNode): TestNode => {
   node.onCommand = ({ commandId, params }) => {
     node.invoke('CommandResult', { commandId, ok: true, result: params, durationMs: 1, protocolVersion: '2026-04-01' })
   }
+  for (const command of node.commands) node.onCommand(command)
   return node
 }
 
