@@ -3,8 +3,7 @@ import { z } from 'zod'
 /** Versions of the node protocol that this gateway speaks, newest first: the last two. */
 export const PROTOCOL_VERSIONS: readonly string[] = ['2026-04-01']
 
-/** What nodes invoke, and what they are asked to. Each takes one argument. */
-export type NodeMethod = 'Heartbeat' | 'CommandResult' | 'ScopeChanged'
+/** What the gateway invokes on nodes. Each takes one argument. */
 export type GatewayMethod = 'ExecuteCommand' | 'RefreshScopes' | 'RevokeAccess'
 
 /** Parts that one result may come in. */

@@ -6,6 +6,14 @@ import { answering, connectNode, pairNode, send, wait, type TestNode } from '../
 
 const OTHER = { email: 'user@example.com', password: 'another long password' }
 
+interface Shown {
+  id: string
+  state: string
+  requestedBy: string
+  agentId?: string
+  sessionId?: string
+}
+
 describe('approvals', () => {
   let gateway: TestGateway
   let admin: string
@@ -33,8 +41,8 @@ describe('approvals', () => {
 
   const move = (params: Record<string, unknown> = { x: 1, y: 2 }): Promise<string> =>
     send(gateway, admin, 'robot', { command: 'input.move', params, timeoutMs: 20_000 })
-  const pending = async (token = admin) => (await gateway.call('GET', '/approvals', { token })).body.items as Record<string, any>[]
-  const history = async () => (await gateway.call('GET', '/approvals/history', { token: admin })).body.items as Record<string, any>[]
+  const pending = async (token = admin) => (await gateway.call('GET', '/approvals', { token })).body.items as Shown[]
+  const history = async () => (await gateway.call('GET', '/approvals/history', { token: admin })).body.items as Shown[]
   const decide = (id: string, verdict: string, body?: unknown, token = admin) =>
     gateway.call('POST', `/approvals/${id}/${verdict}`, { token, ...(body === undefined ? {} : { body }) })
 
@@ -65,12 +73,12 @@ describe('approvals', () => {
     assert.deepEqual((await wait(gateway, admin, commandId)).result, { x: 1, y: 2 })
     assert.deepEqual(await pending(), [])
     assert.deepEqual((await history())[0], approved.body)
-    assert.deepEqual((await gateway.call('GET', `/approvals/${approval!.id as string}`, { token: admin })).body, approved.body)
+    assert.deepEqual((await gateway.call('GET', `/approvals/${approval!.id}`, { token: admin })).body, approved.body)
   })
 
   it('can be given with other parameters', async () => {
     const commandId = await move({ x: 1, $y: { 'a.b': 2 } })
-    const [{ id }] = (await pending()) as [{ id: string }]
+    const [{ id }] = (await pending()) as [Shown]
     assert.equal((await decide(id, 'edit', {})).status, 422)
     const edited = await decide(id, 'edit', { params: { x: 9 } })
     assert.deepEqual(
@@ -83,7 +91,7 @@ describe('approvals', () => {
   it('can be refused: the command fails and never reaches the node', async () => {
     const commandId = await move()
     const waiting = wait(gateway, admin, commandId)
-    const [{ id }] = (await pending()) as [{ id: string }]
+    const [{ id }] = (await pending()) as [Shown]
     const rejected = await decide(id, 'reject', { reason: 'not now' })
     assert.deepEqual([rejected.body.state, rejected.body.reason], ['rejected', 'not now'])
     const ended = await waiting
@@ -94,7 +102,7 @@ describe('approvals', () => {
 
   it('are decided once, also by many at once', async () => {
     const commandId = await move()
-    const [{ id }] = (await pending()) as [{ id: string }]
+    const [{ id }] = (await pending()) as [Shown]
     const answers = await Promise.all([
       decide(id, 'approve'),
       decide(id, 'reject'),
@@ -113,7 +121,7 @@ describe('approvals', () => {
     await gateway.call('POST', '/admin/users', { token: admin, body: { ...OTHER, name: 'U', roles: ['Admin'] } })
     const other = await login(gateway, OTHER)
     await move()
-    const [{ id }] = (await pending()) as [{ id: string }]
+    const [{ id }] = (await pending()) as [Shown]
     assert.deepEqual(await pending(other), [])
     assert.equal((await gateway.call('GET', `/approvals/${id}`, { token: other })).status, 404)
     assert.equal((await decide(id, 'approve', undefined, other)).status, 404)
@@ -141,7 +149,7 @@ describe('approvals', () => {
 
   it('end with their command, and with their time', async () => {
     const commandId = await move()
-    const [{ id }] = (await pending()) as [{ id: string }]
+    const [{ id }] = (await pending()) as [Shown]
     await gateway.call('POST', `/nodes/commands/${commandId}/cancel`, { token: admin })
     assert.deepEqual(await pending(), [])
     const late = await decide(id, 'approve')
