@@ -87,11 +87,15 @@ export class Dispatcher {
   retry({ id, nodeId, dueAt }: KnownCommand, retryAfterMs: number): boolean {
     const delay = Math.min(Math.max(retryAfterMs, MIN_RETRY_MS), MAX_RETRY_MS)
     if (dueAt === undefined || Date.now() + delay >= Date.parse(dueAt)) return false
-    this.#parts.presence.get(nodeId)?.offered?.set(id, Date.now() + delay)
+    const { presence } = this.#parts
+    presence.get(nodeId)?.offered?.set(id, Date.now() + delay)
+    // Another connection meanwhile has got it by itself.
+    const session = presence.session(nodeId)
     clearTimeout(this.#retries.get(id))
     const again = setTimeout(() => {
       this.#retries.delete(id)
-      this.#parts.presence.session(nodeId)?.inFlight.delete(id)
+      if (!session || presence.session(nodeId) !== session) return
+      session.inFlight.delete(id)
       this.#resend(id).catch((error: unknown) => {
         this.#parts.log.error({ err: error, commandId: id }, 'a command could not be sent again')
       })

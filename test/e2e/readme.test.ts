@@ -83,7 +83,7 @@ describe('the README, followed by a newcomer in a clean clone', function () {
   })
 
   it('walks through its five minutes', async () => {
-    const names = ['login', 'plugins', 'channel', 'webhook', 'document', 'reload']
+    const names = ['login', 'plugins', 'channel', 'webhook', 'document', 'reload', 'node']
     assert.deepEqual(Object.keys(blocks), names)
     const script = names.map(name => `echo "== ${name}"\n${blocks[name] ?? ''}`).join('\n')
     const { stdout } = await run('timeout', ['120', 'bash', '-c', `set -e\ntrap 'kill %1' EXIT\n${script}`], {
@@ -106,6 +106,7 @@ describe('the README, followed by a newcomer in a clean clone', function () {
     assert.match(said.webhook ?? '', /remember/i)
     assert.match(said.document ?? '', /Hello from a subtitle/)
     assert.match(said.reload ?? '', /^ready$/m)
+    assert.match(said.node ?? '', /^[A-Z2-9]{4}-[A-Z2-9]{4}\napproved\nsystem\.info\nsucceeded\nhere$/m)
   })
 
   it('says that it runs with the plugins on and the examples scanned', () => {
