@@ -3,6 +3,7 @@ import { conflict, GatewayError, notAuthorized, rateLimited } from '../../core/e
 import type { Caller } from '../../core/http/caller.js'
 import type { Owner } from '../../core/store/collection.js'
 import type { Approval, Approvals } from '../approvals/contract.js'
+import type { DirectCalls } from './calls.js'
 import type { CommandOutcome, NewCommand } from './contract.js'
 import { timedOut, type Dispatcher } from './dispatcher.js'
 import { isOpen, type KnownCommand, type Ledger } from './ledger.js'
@@ -22,6 +23,7 @@ interface Parts {
   presence: Presence
   approvals: Approvals
   waiters: Waiters<CommandRow>
+  calls: DirectCalls
   policy: () => CriticalPolicy
   queueTtlMs: () => number
   maxQueued: () => number
@@ -66,6 +68,16 @@ export class Commands {
     }
     this.#parts.dispatcher.send({ ...row, tenant: owner.tenant })
     return row
+  }
+
+  /** Sends a command over a connection at once, without keeping it. */
+  async call(owner: Owner, session: NodeSession | undefined, wanted: NewCommand): Promise<CommandOutcome> {
+    const { command, params = {}, timeoutMs = DEFAULT_TIMEOUT_MS, agentId, sessionId } = wanted
+    if (session && !isInScope(command, session.scopes)) throw missingScope(command)
+    if (needsApproval(command, agentId !== undefined, this.#parts.policy()))
+      throw notAuthorized(`${command} has to be approved first: it cannot be called directly`)
+    const originatedBy = { userId: owner.userId, agentId: agentId ?? '', sessionId: sessionId ?? '' }
+    return this.#parts.calls.call(session, { command, params, timeoutMs, originatedBy })
   }
 
   /** Rejects with `conflict` when it is over already. */

@@ -79,6 +79,12 @@ export interface Nodes {
    * `not_found`, `not_authorized` (the scope is missing) or `rate_limited` (too many wait).
    */
   run(owner: Owner, nodeId: string, command: NewCommand, signal: AbortSignal): Promise<CommandOutcome>
+  /**
+   * Asks a connected node at once and keeps nothing: for what is not worth asking again when the connection breaks.
+   * Rejects as `run` does, with `service_unavailable` when the node is not connected, and with `not_authorized` for a
+   * command that has to be approved.
+   */
+  call(owner: Owner, nodeId: string, command: NewCommand): Promise<CommandOutcome>
 }
 
 export const nodes = service<Nodes>('nodes')

@@ -3,6 +3,7 @@ import type { Authenticate } from '../../core/http/registry.js'
 import { definePlugin, type Plugin } from '../../core/plugin.js'
 import { approvalDecided, approvals } from '../approvals/contract.js'
 import { audit } from '../audit/contract.js'
+import { DirectCalls } from './calls.js'
 import { APPROVAL_KIND, Commands } from './commands.js'
 import { nodes, nodeStatusChanged } from './contract.js'
 import { Crashes } from './crashes.js'
@@ -52,6 +53,7 @@ export const nodesPlugin = (versions: readonly string[]): Plugin =>
         },
       })
       const waiters = new Waiters<CommandRow>()
+      const calls = new DirectCalls()
       const ledger: Ledger = new Ledger({
         commands: store.commands,
         results: store.results,
@@ -69,6 +71,7 @@ export const nodesPlugin = (versions: readonly string[]): Plugin =>
         presence,
         approvals: needs.approvals,
         waiters,
+        calls,
         policy: () => ({ commands: settings.criticalCommands.get(), requesters: settings.criticalFor.get() }),
         queueTtlMs: () => settings.queueTtl.get() * 1000,
         maxQueued: () => settings.maxQueued.get(),
@@ -86,6 +89,7 @@ export const nodesPlugin = (versions: readonly string[]): Plugin =>
         presence,
         dispatcher,
         intake,
+        calls,
         audit: needs.audit,
         versions,
         pingIntervalMs,

@@ -37,7 +37,7 @@ export class NodeService implements Nodes {
   async run(owner: Owner, nodeId: string, command: NewCommand, signal: AbortSignal): Promise<CommandOutcome> {
     const { directory, commands, ledger } = this.#parts
     const node = await directory.find(nodeId)
-    if (node?.tenant !== owner.tenant || node.ownerId !== owner.userId) throw notFound('Node')
+    if (!node || !isOwner(owner, node)) throw notFound('Node')
     const { id } = await commands.enqueue(owner, node, command)
     const find = async () => {
       const row = await ledger.find(id)
@@ -45,6 +45,13 @@ export class NodeService implements Nodes {
       return row
     }
     return commands.wait(find, id, undefined, signal)
+  }
+
+  async call(owner: Owner, nodeId: string, command: NewCommand): Promise<CommandOutcome> {
+    const session = this.#parts.presence.session(nodeId)
+    // The connection knows whose it is and what it may: nothing is read from disk.
+    if (session && !isOwner(owner, session.node)) throw notFound('Node')
+    return this.#parts.commands.call(owner, session, command)
   }
 
   async approve(caller: Caller, nodeId: string, scopes: string[]): Promise<Node> {
@@ -93,3 +100,6 @@ export class NodeService implements Nodes {
     return toNode(await this.#parts.directory.visible(caller, nodeId), this.#parts.presence)
   }
 }
+
+const isOwner = (owner: Owner, node: { tenant: string | null; ownerId: string }): boolean =>
+  node.tenant === owner.tenant && node.ownerId === owner.userId

@@ -1,6 +1,7 @@
 import { GatewayError } from '../../../core/errors.js'
 import type { Log } from '../../../core/log.js'
 import type { Audit } from '../../audit/contract.js'
+import type { DirectCalls } from '../calls.js'
 import { ROTATION_MS, type Authenticated, type Directory } from '../directory.js'
 import type { Dispatcher } from '../dispatcher.js'
 import type { Intake } from '../intake.js'
@@ -41,6 +42,7 @@ interface Parts {
   presence: Presence
   dispatcher: Dispatcher
   intake: Intake
+  calls: DirectCalls
   audit: Audit
   versions: readonly string[]
   pingIntervalMs: number
@@ -97,6 +99,7 @@ export class Hub {
   /** The connection has ended, whoever ended it. */
   closed(session: NodeSession): void {
     this.#pings.delete(session)
+    this.#parts.calls.closed(session)
     this.#parts.presence.disconnected(session)
   }
 
@@ -187,6 +190,7 @@ export class Hub {
       await this.#auditMalformed(session, argument)
       throw new Refusal('invalid_params', 'CommandResult takes an object: commandId, ok, result or error, durationMs, ...')
     }
+    if (this.#parts.calls.take(session, sent.data)) return
     if (!session.inFlight.has(sent.data.commandId)) this.#count(session)
     await this.#parts.intake.result(session.node, sent.data)
   }
