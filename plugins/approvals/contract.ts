@@ -49,7 +49,7 @@ export interface NewApproval {
 export interface Approvals {
   /**
    * Asks the owner. On disk when it resolves, with the approval as it stands now. Rejects with `rate_limited` when too
-   * many wait for this owner already.
+   * many wait for this owner already, with `payload_too_large` when the parameters are more than a person can look at.
    */
   request(owner: Owner, approval: NewApproval): Promise<Approval>
   /** `null`: there is none (any more). */

@@ -1,4 +1,4 @@
-import { conflict, notFound, rateLimited } from '../../core/errors.js'
+import { conflict, notFound, payloadTooLarge, rateLimited } from '../../core/errors.js'
 import type { Caller } from '../../core/http/caller.js'
 import { DuplicateKey, type Owned, type Owner, type Page, type PageOptions, type ScopedHandle } from '../../core/store/collection.js'
 import type { Audit } from '../audit/contract.js'
@@ -29,6 +29,8 @@ export interface ApprovalRow {
 
 /** Approvals that may wait for one owner. */
 export const MAX_PENDING = 500
+/** Of the parameters, as JSON: a person has to look through them. */
+export const MAX_PARAMS_BYTES = 256 * 1024
 const RETENTION_MS = 90 * 86_400_000
 /** Overdue approvals closed in one turn; the next turn goes on. */
 const SWEEP_BATCH = 500
@@ -54,6 +56,7 @@ export class ApprovalService implements Approvals {
   async request(owner: Owner, approval: NewApproval): Promise<Approval> {
     const rows = this.#parts.rows.for(owner)
     const row = toRow(approval)
+    checkSize(row.params)
     try {
       await rows.insertOne(row)
     } catch (error) {
@@ -96,6 +99,7 @@ export class ApprovalService implements Approvals {
   /** Rejects with `conflict` once it is decided or overdue: a verdict is final. */
   async decide(caller: Caller, id: string, verdict: Verdict): Promise<Approval> {
     const before = await this.get(caller, id)
+    if (verdict.state === 'edited') checkSize(JSON.stringify(verdict.params))
     const decided = await this.#close(caller, id, verdict.state, {
       decidedBy: caller.userId,
       ...(verdict.state === 'rejected' && verdict.reason !== undefined ? { reason: verdict.reason } : {}),
@@ -139,6 +143,10 @@ export class ApprovalService implements Approvals {
     const page = await this.#parts.rows.for(owner).page(filter, options)
     return { ...page, items: page.items.map(toApproval) }
   }
+}
+
+const checkSize = (params: string): void => {
+  if (Buffer.byteLength(params) > MAX_PARAMS_BYTES) throw payloadTooLarge('What has to be approved', MAX_PARAMS_BYTES)
 }
 
 const toRow = ({ action, expiresAt, agentId, sessionId, nodeId, ...approval }: NewApproval): ApprovalRow => ({

@@ -32,7 +32,7 @@ export class DirectCalls {
       const settle = (outcome: CommandOutcome): void => {
         clearTimeout(late)
         this.#pending.delete(commandId)
-        session.inFlight.delete(commandId)
+        session.release(commandId)
         resolve(outcome)
       }
       this.#pending.set(commandId, { session, settle })

@@ -66,7 +66,7 @@ export class Commands {
     } finally {
       session.reserved -= 1
     }
-    this.#parts.dispatcher.send({ ...row, tenant: owner.tenant })
+    this.#parts.dispatcher.deliver({ ...row, tenant: owner.tenant })
     return row
   }
 
@@ -164,7 +164,7 @@ export class Commands {
         id: approvalOf(row),
         kind: APPROVAL_KIND,
         title: `${row.command} on ${row.nodeId}`,
-        action: { name: row.command, params: JSON.parse(row.params) as Record<string, unknown> },
+        action: { name: row.command, params: JSON.parse(await ledger.params(row)) as Record<string, unknown> },
         requestedBy: row.agentId === null ? 'user' : 'agent',
         nodeId: row.nodeId,
         ...(row.agentId === null ? {} : { agentId: row.agentId }),
@@ -204,6 +204,7 @@ export class Commands {
       ownerId: owner.userId,
       command,
       params: JSON.stringify(params),
+      paramsId: null,
       timeoutMs,
       agentId: agentId ?? null,
       sessionId: sessionId ?? null,

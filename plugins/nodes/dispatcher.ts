@@ -2,12 +2,13 @@ import type { Log } from '../../core/log.js'
 import type { KnownCommand, Ledger } from './ledger.js'
 import type { Presence } from './presence.js'
 import type { ExecuteCommand } from './protocol.js'
-import type { CommandRow } from './rows.js'
 import { isInScope } from './scopes.js'
-import { MAX_IN_FLIGHT, type NodeSession } from './session.js'
+import { HIGH_WATER_BYTES, MAX_IN_FLIGHT, type NodeSession } from './session.js'
 
 /** Commands that one poll is given. */
 const MAX_POLLED = 50
+/** Of parameters, together; one command may be larger by itself. */
+const MAX_POLLED_BYTES = HIGH_WATER_BYTES
 /** A busy node is not asked again sooner or later than this. */
 const MIN_RETRY_MS = 100
 const MAX_RETRY_MS = 60_000
@@ -18,6 +19,9 @@ export interface PolledCommand {
   params: Record<string, unknown>
   timeoutMs: number
 }
+
+/** With its parameters at hand. */
+type LoadedCommand = KnownCommand & { json: string }
 
 interface Parts {
   ledger: Ledger
@@ -36,13 +40,14 @@ export class Dispatcher {
     this.#parts = parts
   }
 
-  /** Sends a command that is on disk as dispatched, over the node's present connection, once for each connection. */
-  send(row: KnownCommand): void {
-    this.#watch(row)
+  /** Brings a command that is on disk as dispatched to the node, now or as soon as the connection has room. */
+  deliver(row: KnownCommand): void {
     const session = this.#parts.presence.session(row.nodeId)
-    if (!session || session.inFlight.has(row.id)) return
-    session.inFlight.add(row.id)
-    session.send('ExecuteCommand', toWire(row, session.version))
+    if (!session || session.hasRoom) this.#send({ ...row, json: row.params ?? '{}' })
+    else {
+      this.#watch(row)
+      session.hasBacklog = true
+    }
   }
 
   /** Gives a connected node what waits for it and what it may have lost, oldest first, as far as there is room. */
@@ -60,22 +65,26 @@ export class Dispatcher {
 
   /** What a polling node is to do now. It is not given the same again unless it asks to (`resume`) or was silent for long. */
   async poll(nodeId: string, scopes: string[], resume: boolean): Promise<PolledCommand[]> {
-    const { presence, ledger } = this.#parts
+    const { presence } = this.#parts
     const offered = presence.polled(nodeId)
     if (!offered) return []
     if (resume) offered.clear()
     const now = Date.now()
     const polled: PolledCommand[] = []
+    let bytes = 0
     const room = Math.min(MAX_POLLED, MAX_IN_FLIGHT - [...offered.values()].filter(until => until > now).length)
     while (polled.length < room) {
       const held = [...offered].filter(([, until]) => until > now).map(([id]) => id)
+      const free = await this.#loaded(nodeId, held)
       // Claimed before anything is awaited again, so that two polls at once do not get the same.
-      const rows = (await ledger.dispatchable(nodeId, held))
-        .filter(({ id }) => (offered.get(id) ?? 0) <= now)
-        .slice(0, room - polled.length)
-      if (rows.length === 0) break
+      const unclaimed = free.filter(({ id }) => (offered.get(id) ?? 0) <= now)
+      const rows = fitting(unclaimed, room - polled.length, MAX_POLLED_BYTES - bytes)
+      bytes += sizeOf(rows)
+      if (rows.length === 0 || (polled.length > 0 && bytes > MAX_POLLED_BYTES)) break
       for (const { id } of rows) offered.set(id, Infinity)
-      for (const row of await this.#claim(rows, scopes)) {
+      const claimed = await this.#claim(rows, scopes)
+      for (const { id } of rows) if (!claimed.some(row => row.id === id)) offered.delete(id)
+      for (const row of claimed) {
         this.#watch(row)
         polled.push(toPolled(row))
       }
@@ -112,7 +121,7 @@ export class Dispatcher {
     }
     const present = this.#parts.presence.get(nodeId)
     present?.offered?.delete(id)
-    if (present?.session?.inFlight.delete(id) && present.session.hasBacklog) this.drain(present.session)
+    if (present?.session?.release(id) && present.session.hasBacklog) this.drain(present.session)
   }
 
   stop(): void {
@@ -123,13 +132,14 @@ export class Dispatcher {
   }
 
   async #drain(session: NodeSession): Promise<void> {
-    const { ledger, presence } = this.#parts
+    const { presence } = this.#parts
     while (session.hasRoom && presence.session(session.node.id) === session) {
       session.hasBacklog = false
-      const rows = await ledger.dispatchable(session.node.id, [...session.inFlight])
+      const free = await this.#loaded(session.node.id, [...session.inFlight])
       // Whoever adds one meanwhile sets it again.
-      if (rows.length === 0 && !this.#hasBacklog(session)) return
-      for (const row of await this.#claim(rows, session.scopes)) this.send(row)
+      if (free.length === 0 && !this.#hasBacklog(session)) return
+      const rows = fitting(free, MAX_IN_FLIGHT - session.inFlight.size, HIGH_WATER_BYTES)
+      for (const row of await this.#claim(rows, session.scopes)) this.#send(row)
     }
     session.hasBacklog = true
   }
@@ -139,11 +149,14 @@ export class Dispatcher {
   }
 
   /** The rows that may go out, as they are on disk once they are dispatched. */
-  async #claim(rows: KnownCommand[], scopes: readonly string[]): Promise<KnownCommand[]> {
+  async #claim(rows: LoadedCommand[], scopes: readonly string[]): Promise<LoadedCommand[]> {
     const { ledger } = this.#parts
     const claimed = await Promise.all(
       rows.map(async row => {
-        if (isInScope(row.command, scopes)) return row.status === 'queued' ? ledger.dispatch(row) : row
+        if (isInScope(row.command, scopes)) {
+          const dispatched = row.status === 'queued' ? await ledger.dispatch(row) : row
+          return dispatched && { ...dispatched, json: row.json }
+        }
         const message = `The node is not allowed ${row.command} any more`
         await ledger.endByGateway(row.id, { status: 'failed', error: { code: 'not_authorized', message } })
         return null
@@ -154,7 +167,22 @@ export class Dispatcher {
 
   async #resend(id: string): Promise<void> {
     const row = await this.#parts.ledger.find(id)
-    if (row && (row.status === 'dispatched' || row.status === 'running')) this.send(row)
+    if (row && (row.status === 'dispatched' || row.status === 'running')) this.#send({ ...row, json: await this.#parts.ledger.params(row) })
+  }
+
+  async #loaded(nodeId: string, except: string[]): Promise<LoadedCommand[]> {
+    const { ledger } = this.#parts
+    const rows = await ledger.dispatchable(nodeId, except)
+    return Promise.all(rows.map(async row => ({ ...row, json: await ledger.params(row) })))
+  }
+
+  /** Over the node's present connection, once for each connection. */
+  #send(row: LoadedCommand): void {
+    this.#watch(row)
+    const session = this.#parts.presence.session(row.nodeId)
+    if (!session || session.inFlight.has(row.id)) return
+    session.inFlight.add(row.id)
+    session.send('ExecuteCommand', toWire(row, session.version))
   }
 
   #watch({ id, dueAt }: KnownCommand): void {
@@ -172,16 +200,24 @@ export class Dispatcher {
 
 export const timedOut = (message: string) => ({ status: 'timed_out' as const, error: { code: 'timeout', message } })
 
-const paramsOf = ({ params }: CommandRow): Record<string, unknown> => JSON.parse(params) as Record<string, unknown>
+/** The first commands, as many as there is room for, and at least one where there is room for any. */
+const fitting = (rows: LoadedCommand[], count: number, bytes: number): LoadedCommand[] => {
+  let sum = 0
+  return rows.slice(0, Math.max(0, count)).filter((row, index) => (sum += row.json.length) <= bytes || index === 0)
+}
 
-const toPolled = (row: CommandRow): PolledCommand => ({
+const sizeOf = (rows: LoadedCommand[]): number => rows.reduce((sum, { json }) => sum + json.length, 0)
+
+const paramsOf = ({ json }: LoadedCommand): Record<string, unknown> => JSON.parse(json) as Record<string, unknown>
+
+const toPolled = (row: LoadedCommand): PolledCommand => ({
   commandId: row.id,
   command: row.command,
   params: paramsOf(row),
   timeoutMs: row.timeoutMs,
 })
 
-const toWire = (row: CommandRow, protocolVersion: string): ExecuteCommand => ({
+const toWire = (row: LoadedCommand, protocolVersion: string): ExecuteCommand => ({
   commandId: row.id,
   command: row.command,
   params: paramsOf(row),

@@ -56,7 +56,7 @@ export const nodesPlugin = (versions: readonly string[]): Plugin =>
       const calls = new DirectCalls()
       const ledger: Ledger = new Ledger({
         commands: store.commands,
-        results: store.results,
+        large: store.large,
         retentionDays: () => settings.retentionDays.get(),
         onEnded: row => {
           dispatcher.ended(row)

@@ -3,15 +3,15 @@ import { hasPermission, type Caller } from '../../core/http/caller.js'
 import { newId } from '../../core/id.js'
 import type { Collection, Owned, Page, PageOptions, ScopedHandle } from '../../core/store/collection.js'
 import type { CommandError, CommandOutcome, CommandStatus } from './contract.js'
-import type { CommandRow, LargeResultRow } from './rows.js'
+import type { CommandRow, LargeRow } from './rows.js'
 
 export type KnownCommand = Owned<CommandRow, 'tenant'>
 
 const OPEN: CommandStatus[] = ['queued', 'awaiting_approval', 'dispatched', 'running']
 const IN_FLIGHT: CommandStatus[] = ['dispatched', 'running']
 const DAY_MS = 86_400_000
-/** Larger results are kept apart, so that lists of commands stay small. */
-const INLINE_RESULT_LENGTH = 64 * 1024
+/** Larger parameters and results are kept apart, so that lists of commands stay small. */
+const INLINE_LENGTH = 64 * 1024
 /** Open commands read in one turn. */
 const BATCH = 32
 const DUE_BATCH = 500
@@ -31,7 +31,7 @@ export interface Ending {
 
 interface Parts {
   commands: ScopedHandle<CommandRow, 'tenant'>
-  results: Collection<LargeResultRow>
+  large: Collection<LargeRow>
   retentionDays: () => number
   /** Called with each command that ended, once, by whatever ended it. */
   onEnded: (command: KnownCommand) => void
@@ -45,8 +45,15 @@ export class Ledger {
     this.#parts = parts
   }
 
-  insert(owner: { tenant: string | null }, row: CommandRow): Promise<void> {
-    return this.#parts.commands.for(owner).insertOne(row)
+  async insert(owner: { tenant: string | null }, row: CommandRow): Promise<void> {
+    const kept = { ...row, ...(await this.#place(row.params ?? '{}', row.dueAt)) }
+    await this.#parts.commands.for(owner).insertOne(kept)
+  }
+
+  /** The parameters, as JSON. */
+  async params({ params, paramsId }: CommandRow): Promise<string> {
+    if (params !== null) return params
+    return (await this.#large(paramsId)) ?? '{}'
   }
 
   find(id: string): Promise<KnownCommand | null> {
@@ -100,8 +107,12 @@ export class Ledger {
   }
 
   /** It is approved: it may be dispatched. */
-  release(id: string, params: string, dueAt: string): Promise<KnownCommand | null> {
-    return this.#all.findOneAndUpdate({ id, status: 'awaiting_approval' }, { $set: { status: 'queued', params, dueAt, updatedAt: now() } })
+  async release(id: string, params: string, dueAt: string): Promise<KnownCommand | null> {
+    const placed = await this.#place(params, dueAt)
+    return this.#all.findOneAndUpdate(
+      { id, status: 'awaiting_approval' },
+      { $set: { status: 'queued', ...placed, dueAt, updatedAt: now() } },
+    )
   }
 
   progress(id: string, nodeId: string, progress: CommandRow['progress']): Promise<KnownCommand | null> {
@@ -123,8 +134,7 @@ export class Ledger {
 
   /** The command as whoever waits for it sees it. */
   async outcome(row: CommandRow): Promise<CommandOutcome> {
-    const large = row.resultId === null ? null : await this.#parts.results.findOne({ id: row.resultId })
-    const result = large?.result ?? row.result
+    const result = row.result ?? (await this.#large(row.resultId))
     return {
       commandId: row.id,
       status: row.status,
@@ -140,9 +150,9 @@ export class Ledger {
     const { status, endedBy, result = null, error = null, durationMs = null, truncated = [] } = ending
     const finishedAt = now()
     const expiresAt = now(this.#parts.retentionDays() * DAY_MS)
-    const resultId = result !== null && result.length > INLINE_RESULT_LENGTH ? newId('res') : null
+    const resultId = result !== null && result.length > INLINE_LENGTH ? newId('res') : null
     // Before its command: a command that has ended has its result.
-    if (resultId !== null) await this.#parts.results.insertOne({ id: resultId, result: result ?? '', expiresAt })
+    if (resultId !== null) await this.#parts.large.insertOne({ id: resultId, json: result ?? '', expiresAt })
     const row = await this.#all.findOneAndUpdate(filter, {
       $set: {
         status,
@@ -160,8 +170,21 @@ export class Ledger {
       $unset: { dueAt: '' },
     })
     if (row) this.#parts.onEnded(row)
-    else if (resultId !== null) await this.#parts.results.deleteOne({ id: resultId })
+    else if (resultId !== null) await this.#parts.large.deleteOne({ id: resultId })
     return row
+  }
+
+  /** Where parameters stand: in the command, or apart, on disk before it. They are kept as long as it can be open, and then some. */
+  async #place(params: string, dueAt = now()): Promise<Pick<CommandRow, 'params' | 'paramsId'>> {
+    if (params.length <= INLINE_LENGTH) return { params, paramsId: null }
+    const paramsId = newId('par')
+    const expiresAt = new Date(Date.parse(dueAt) + (1 + this.#parts.retentionDays()) * DAY_MS).toISOString()
+    await this.#parts.large.insertOne({ id: paramsId, json: params, expiresAt })
+    return { params: null, paramsId }
+  }
+
+  async #large(id: string | null): Promise<string | null> {
+    return id === null ? null : ((await this.#parts.large.findOne({ id }))?.json ?? null)
   }
 
   get #all(): Collection<KnownCommand> {

@@ -6,7 +6,8 @@ export type Offered = Map<string, number>
 
 /** A node that is there, over a connection or by polling. */
 interface Present {
-  seenAt: number
+  /** By the clock that no one sets. */
+  heardMs: number
   session: NodeSession | undefined
   offered: Offered | undefined
   heartbeat: Heartbeat | undefined
@@ -36,6 +37,12 @@ export class Presence {
 
   get sessions(): NodeSession[] {
     return [...this.#present.values()].flatMap(({ session }) => session ?? [])
+  }
+
+  /** When an online node was last heard of. */
+  seenAt(nodeId: string): Date | undefined {
+    const heardMs = this.#present.get(nodeId)?.heardMs
+    return heardMs === undefined ? undefined : new Date(Date.now() - (performance.now() - heardMs))
   }
 
   session(nodeId: string): NodeSession | undefined {
@@ -78,9 +85,9 @@ export class Presence {
 
   /** Lets go of nodes that have not been heard of for too long. */
   sweep(): void {
-    const limit = Date.now() - this.#parts.offlineAfterMs()
-    for (const [nodeId, { seenAt, session }] of this.#present) {
-      if (seenAt > limit) return
+    const limit = performance.now() - this.#parts.offlineAfterMs()
+    for (const [nodeId, { heardMs, session }] of this.#present) {
+      if (heardMs > limit) return
       this.gone(nodeId)
       session?.end('heartbeat_timeout', true)
     }
@@ -88,9 +95,9 @@ export class Presence {
 
   #hear(nodeId: string, change: Partial<Present>): void {
     const known = this.#present.get(nodeId)
-    const next = known ?? { seenAt: 0, session: undefined, offered: undefined, heartbeat: undefined }
+    const next = known ?? { heardMs: 0, session: undefined, offered: undefined, heartbeat: undefined }
     Object.assign(next, change)
-    next.seenAt = Date.now()
+    next.heardMs = performance.now()
     // To the end of the order.
     if (known) this.#present.delete(nodeId)
     this.#present.set(nodeId, next)

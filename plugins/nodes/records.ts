@@ -27,7 +27,7 @@ export const CommandRecord = z
     commandId: z.string(),
     nodeId: z.string(),
     command: z.string(),
-    params: z.record(z.string(), z.unknown()),
+    params: z.record(z.string(), z.unknown()).optional().describe('Left out where they are large'),
     timeoutMs: z.number(),
     status: CommandStatus,
     approvalId: z.string().optional(),

@@ -56,7 +56,9 @@ export interface CommandRow {
   nodeId: string
   ownerId: string
   command: string
-  params: string
+  /** `null`: large, and kept apart. */
+  params: string | null
+  paramsId: string | null
   timeoutMs: number
   agentId: string | null
   sessionId: string | null
@@ -82,10 +84,10 @@ export interface CommandRow {
   expiresAt?: string
 }
 
-/** A result too large to stand in its command. */
-export interface LargeResultRow {
+/** Parameters or a result too large to stand in their command. */
+export interface LargeRow {
   id: string
-  result: string
+  json: string
   expiresAt: string
 }
 
@@ -129,7 +131,7 @@ export const collections = {
     ],
     expires: true,
   }),
-  results: collection.global<LargeResultRow>({ expires: true }),
+  large: collection.global<LargeRow>({ expires: true }),
   parts: collection.global<PartRow>({ indexes: [{ fields: { commandId: 1, partIndex: 1 } }], expires: true }),
   crashes: collection.tenant<CrashRow>({ indexes: [{ fields: { nodeId: 1, createdAt: -1 } }], expires: true }),
 }

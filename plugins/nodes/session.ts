@@ -3,7 +3,7 @@ import type { GatewayMethod } from './protocol.js'
 /** Commands that one connection may have under way; more wait in the queue. */
 export const MAX_IN_FLIGHT = 256
 /** Unsent bytes above which a connection gets no further command. */
-const HIGH_WATER_BYTES = 1024 * 1024
+export const HIGH_WATER_BYTES = 1024 * 1024
 
 export type EndReason = 'admin_revoked' | 'replaced' | 'heartbeat_timeout' | 'slow' | 'rate_limited' | 'token_rotated' | 'gateway_stopping'
 
@@ -43,10 +43,10 @@ export class NodeSession {
   /** Messages of the node that are being worked on. */
   processing = 0
   isEnded = false
-  /** Since when it has taken nothing of what waits to be sent. */
+  /** Since when more waits to be sent than should, and no command ended. */
   #stuckSince: number | undefined
   #unsolicited = 0
-  #windowStart = 0
+  #windowStart = -Infinity
 
   constructor(node: SessionIdentity & { scopes: string[] }, version: string, tokenHash: string, transport: Transport) {
     this.node = { id: node.id, tenant: node.tenant, ownerId: node.ownerId }
@@ -58,6 +58,12 @@ export class NodeSession {
 
   get hasRoom(): boolean {
     return !this.isEnded && this.inFlight.size + this.reserved < MAX_IN_FLIGHT && this.transport.unsentBytes < HIGH_WATER_BYTES
+  }
+
+  /** The command is over. Whether it was sent over this connection. */
+  release(commandId: string): boolean {
+    this.#stuckSince = undefined
+    return this.inFlight.delete(commandId)
   }
 
   send(method: GatewayMethod, argument: unknown): void {
@@ -73,7 +79,7 @@ export class NodeSession {
 
   /** Counts a message that no command asked for. False: it was one too many in this minute. */
   admitUnsolicited(perMinute: number): boolean {
-    const now = Date.now()
+    const now = performance.now()
     if (now - this.#windowStart >= 60_000) {
       this.#windowStart = now
       this.#unsolicited = 0
@@ -82,7 +88,7 @@ export class NodeSession {
     return perMinute === 0 || this.#unsolicited <= perMinute
   }
 
-  /** For how long the connection has been above its high water, in milliseconds. Asked from time to time. */
+  /** For how long it has been above its high water without ending a command, in milliseconds. Asked from time to time. */
   stuckMs(now: number): number {
     if (this.transport.unsentBytes < HIGH_WATER_BYTES) this.#stuckSince = undefined
     else this.#stuckSince ??= now

@@ -10,7 +10,7 @@ export const toNode = (row: NodeRow, presence: Presence): Node => {
   const beat = present?.heartbeat
   const platform = beat?.platform ?? row.platform
   const version = beat?.version ?? row.version
-  const lastSeenAt = present ? new Date(present.seenAt).toISOString() : row.lastSeenAt
+  const lastSeenAt = present ? (presence.seenAt(row.id)?.toISOString() ?? null) : row.lastSeenAt
   return {
     id: row.id,
     name: row.name,
@@ -49,12 +49,12 @@ export const toRecord = (row: CommandRow): z.infer<typeof CommandRecord> => ({
   commandId: row.id,
   nodeId: row.nodeId,
   command: row.command,
-  params: JSON.parse(row.params) as Record<string, unknown>,
   timeoutMs: row.timeoutMs,
   status: row.status,
   createdAt: row.createdAt,
   updatedAt: row.updatedAt,
   truncated: row.truncated,
+  ...(row.params === null ? {} : { params: JSON.parse(row.params) as Record<string, unknown> }),
   ...(row.needsApproval ? { approvalId: `apr_${row.id}` } : {}),
   ...(row.agentId === null ? {} : { agentId: row.agentId }),
   ...(row.sessionId === null ? {} : { sessionId: row.sessionId }),

@@ -89,7 +89,7 @@ export class Hub {
       return session
     }
     presence.connected(session)
-    this.#pings.set(session, Date.now() + this.#parts.pingIntervalMs)
+    this.#pings.set(session, performance.now() + this.#parts.pingIntervalMs)
     if (node.scopesChanged) session.send('RefreshScopes', node.scopes)
     dispatcher.drain(session)
     this.#confirm(session)
@@ -135,11 +135,6 @@ export class Hub {
         this.#count(session)
         throw new Refusal('invalid_request', `There is no method ${method.slice(0, 100)}`)
     }
-  }
-
-  /** Something that cannot even be read. */
-  malformed(session: NodeSession): void {
-    this.#count(session)
   }
 
   scopesSet(nodeId: string, scopes: string[]): void {
@@ -238,7 +233,7 @@ export class Hub {
   #tick(): void {
     const { presence, dispatcher, pingIntervalMs } = this.#parts
     presence.sweep()
-    const now = Date.now()
+    const now = performance.now()
     for (const [session, dueAt] of this.#pings) {
       if (dueAt > now) break
       this.#pings.delete(session)

@@ -63,6 +63,23 @@ describe('a node that polls', () => {
     assert.deepEqual((await wait(gateway, admin, commandId)).result, {})
   })
 
+  it('is not given more at once than it can take in, and large parameters stay out of lists', async () => {
+    const ids = []
+    for (let i = 0; i < 4; i++) ids.push(await enqueue({ command: 'system.info', params: { i, text: 'x'.repeat(500_000) } }))
+    const polls = [await poll(), await poll(), await poll()]
+    assert.deepEqual(
+      polls.map(({ length }) => length),
+      [2, 2, 0],
+    )
+    assert.deepEqual(
+      polls.flat().map(({ commandId }) => commandId),
+      ids,
+    )
+    assert.ok(polls.flat().every(({ params }, i) => params.i === i && (params.text as string).length === 500_000))
+    const listed = await gateway.call('GET', '/nodes/robot/commands', { token: admin })
+    assert.ok(listed.body.items.length === 4 && listed.text.length < 10_000)
+  })
+
   it('is online while it polls or sends heartbeats, and offline without', async () => {
     await gateway.stop({ keep: true })
     await start({ dataDir: gateway.dataDir, settings: { 'Service:Nodes:OfflineAfter': '0.3' } })
