@@ -65,7 +65,7 @@ export type SentError = z.infer<typeof SentError>
 export const PostedResult = z
   .object({
     ok: z.boolean(),
-    result: z.record(z.string(), z.unknown()).nullable().optional(),
+    result: z.looseObject({}).nullable().optional(),
     durationMs: z.number().nonnegative().optional(),
     error: SentError.nullable().optional(),
     partIndex: z

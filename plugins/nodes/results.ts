@@ -13,11 +13,12 @@ type Data = Record<string, unknown>
 
 /** The result with every text field cut to the limit, and the paths of those that were: `image`, `files.0.data`. */
 export const cutFields = (result: Data): { result: Data; truncated: string[] } => {
+  // Most results are as they may be: nothing is copied then.
+  if (isWithinLimits(result, 0)) return { result, truncated: [] }
   const truncated: string[] = []
   const cut = (value: unknown, path: string, depth: number): unknown => {
     if (typeof value === 'string') {
-      // A character has at most three bytes for each of its units.
-      if (value.length * 3 <= MAX_FIELD_BYTES || Buffer.byteLength(value) <= MAX_FIELD_BYTES) return value
+      if (fits(value)) return value
       if (truncated.length < MAX_LISTED) truncated.push(path)
       return cutText(value)
     }
@@ -31,6 +32,18 @@ export const cutFields = (result: Data): { result: Data; truncated: string[] } =
   const cutObject = (object: Data, path: string, depth: number): Data =>
     Object.fromEntries(Object.entries(object).map(([key, value]) => [key, cut(value, path === '' ? key : `${path}.${key}`, depth + 1)]))
   return { result: cutObject(result, '', 0), truncated }
+}
+
+/** A UTF-16 unit is at most three bytes of UTF-8. */
+const fits = (text: string): boolean => text.length * 3 <= MAX_FIELD_BYTES || Buffer.byteLength(text) <= MAX_FIELD_BYTES
+
+const isWithinLimits = (value: unknown, depth: number): boolean => {
+  if (typeof value === 'string') return fits(value)
+  if (typeof value !== 'object' || value === null) return true
+  if (depth >= MAX_DEPTH || ArrayBuffer.isView(value)) return false
+  if (Array.isArray(value)) return value.every(element => isWithinLimits(element, depth + 1))
+  for (const key in value) if (!isWithinLimits((value as Data)[key], depth + 1)) return false
+  return true
 }
 
 /** The longest beginning of the text that fits, without half a character at its end. */

@@ -7,7 +7,8 @@ export const scopesFor = (command: string): string[] => {
   return family === undefined || family === command || !command.includes('.') ? [command] : [command, family]
 }
 
-export const isInScope = (command: string, scopes: readonly string[]): boolean => scopesFor(command).some(scope => scopes.includes(scope))
+export const isInScope = (command: string, scopes: readonly string[]): boolean =>
+  scopes.includes(command) || scopesFor(command).some(scope => scopes.includes(scope))
 
 /** Who has to be asked about whom before a command runs: only agents, or everyone who sends commands. */
 export interface CriticalPolicy {

@@ -15,6 +15,14 @@ const TICK_MS = 1000
 /** Messages of one connection that wait for the disk at once; every command in flight may end in the same moment. */
 const MAX_PROCESSING = 2 * MAX_IN_FLIGHT
 
+/** What nodes invoke; clients of SignalR may write the names in any case. */
+const METHODS = new Map(
+  (['Heartbeat', 'CommandResult', 'ScopeChanged'] as const).flatMap(name => [
+    [name as string, name],
+    [name.toLowerCase(), name],
+  ]),
+)
+
 /** What a connection shows to be let in. */
 export interface Claim {
   token: string | undefined
@@ -103,34 +111,22 @@ export class Hub {
     this.#parts.presence.disconnected(session)
   }
 
-  /** Something that the node invoked. Rejects with what is wrong with it, for protocols that can say so. */
-  async receive(session: NodeSession, method: string, argument: unknown): Promise<void> {
+  /**
+   * Something that the node invoked. Throws or rejects with what is wrong with it, for protocols that can say so; a
+   * promise is returned only where there is something to wait for.
+   */
+  receive(session: NodeSession, method: string, argument: unknown): void | Promise<void> {
     if (session.isEnded) return
-    if (session.processing >= MAX_PROCESSING) {
-      this.#end(session, 'rate_limited')
-      return
-    }
-    session.processing += 1
-    try {
-      await this.#take(session, method, argument)
-    } finally {
-      session.processing -= 1
-    }
-  }
-
-  async #take(session: NodeSession, method: string, argument: unknown): Promise<void> {
-    switch (method.toLowerCase()) {
-      case 'heartbeat':
+    switch (METHODS.get(method) ?? METHODS.get(method.toLowerCase())) {
+      case 'Heartbeat':
         this.#count(session)
         this.#heartbeat(session, argument)
         return
-      case 'commandresult':
-        await this.#result(session, argument)
-        return
-      case 'scopechanged':
+      case 'CommandResult':
+        return this.#result(session, argument)
+      case 'ScopeChanged':
         this.#count(session)
-        await this.#scopesChanged(session, argument)
-        return
+        return this.#process(session, this.#scopesChanged(session, argument))
       default:
         this.#count(session)
         throw new Refusal('invalid_request', `There is no method ${method.slice(0, 100)}`)
@@ -178,16 +174,26 @@ export class Hub {
     if (this.#parts.presence.session(session.node.id) === session) this.#parts.presence.heartbeat(session.node.id, heartbeat.data)
   }
 
-  async #result(session: NodeSession, argument: unknown): Promise<void> {
+  #result(session: NodeSession, argument: unknown): void | Promise<void> {
     const sent = CommandResult.safeParse(argument)
     if (!sent.success) {
       this.#count(session)
-      await this.#auditMalformed(session, argument)
-      throw new Refusal('invalid_params', 'CommandResult takes an object: commandId, ok, result or error, durationMs, ...')
+      return this.#process(session, this.#malformed(session, argument))
     }
     if (this.#parts.calls.take(session, sent.data)) return
     if (!session.inFlight.has(sent.data.commandId)) this.#count(session)
-    await this.#parts.intake.result(session.node, sent.data)
+    return this.#process(session, this.#parts.intake.result(session.node, sent.data))
+  }
+
+  /** Bounds what waits for the disk on behalf of one connection. */
+  async #process(session: NodeSession, work: Promise<unknown>): Promise<void> {
+    session.processing += 1
+    if (session.processing > MAX_PROCESSING) this.#end(session, 'rate_limited')
+    try {
+      await work
+    } finally {
+      session.processing -= 1
+    }
   }
 
   async #scopesChanged(session: NodeSession, argument: unknown): Promise<void> {
@@ -196,10 +202,11 @@ export class Hub {
     await this.#parts.directory.scopesAcknowledged(session.node.id, scopes.data)
   }
 
-  async #auditMalformed({ node }: NodeSession, argument: unknown): Promise<void> {
+  async #malformed({ node }: NodeSession, argument: unknown): Promise<never> {
     const { commandId } = (typeof argument === 'object' && argument !== null ? argument : {}) as { commandId?: unknown }
     const details = { why: 'malformed', ...(typeof commandId === 'string' ? { commandId: commandId.slice(0, 100) } : {}) }
     await this.#parts.audit.record(null, { action: 'nodes.result', target: node.id, tenant: node.tenant, outcome: 'refused', details })
+    throw new Refusal('invalid_params', 'CommandResult takes an object: commandId, ok, result or error, durationMs, ...')
   }
 
   #count(session: NodeSession): void {

@@ -6,6 +6,7 @@ import { refuseUpgrade } from '../../../core/http/endpoints.js'
 import type { Log } from '../../../core/log.js'
 import type { NodeSession, Transport } from '../session.js'
 import { claimOf } from './claim.js'
+import { hear } from './hear.js'
 import { Refusal, type Admitted, type Hub } from './hub.js'
 import { closing, completion, handshakeAnswer, invocation, PING, readFrame, toClientMessage } from './signalRMessages.js'
 import { HANDSHAKE_LIMIT_MS, type HubProtocol, type ProtocolOptions } from './socketIo.js'
@@ -190,15 +191,9 @@ class Connection {
     else if (message.kind === 'stream') this.#answer(message.invocationId, 'Nothing is streamed here')
     else if (message.kind === 'invocation') {
       const { target, argument, invocationId } = message
-      this.#hub.receive(session, target, argument).then(
-        () => {
-          this.#answer(invocationId)
-        },
-        (error: unknown) => {
-          this.#log.debug({ err: error, nodeId: session.node.id }, `${target.slice(0, 100)} of a node was refused`)
-          this.#answer(invocationId, `${(error as { code?: string }).code ?? 'internal_error'}: ${(error as Error).message}`)
-        },
-      )
+      hear(this.#hub, session, { method: target, argument }, this.#log, refusal => {
+        this.#answer(invocationId, refusal && `${refusal.code}: ${refusal.message}`)
+      })
     }
   }
 

@@ -14,14 +14,14 @@ export type ClientMessage =
 /** The messages of one frame. Throws when it is not whole messages of JSON objects. */
 export const readFrame = (frame: string): Record<string, unknown>[] => {
   if (!frame.endsWith(SEPARATOR)) throw new TypeError('The frame does not end with the record separator')
-  return frame
-    .slice(0, -1)
-    .split(SEPARATOR)
-    .map(text => {
-      const message = JSON.parse(text) as unknown
-      if (typeof message !== 'object' || message === null || Array.isArray(message)) throw new TypeError('A message is not an object')
-      return message as Record<string, unknown>
-    })
+  const texts = frame.slice(0, -1)
+  return texts.includes(SEPARATOR) ? texts.split(SEPARATOR).map(readMessage) : [readMessage(texts)]
+}
+
+const readMessage = (text: string): Record<string, unknown> => {
+  const message = JSON.parse(text) as unknown
+  if (typeof message !== 'object' || message === null || Array.isArray(message)) throw new TypeError('A message is not an object')
+  return message as Record<string, unknown>
 }
 
 export const toClientMessage = (message: Record<string, unknown>): ClientMessage => {

@@ -5,6 +5,7 @@ import type { WebSocket } from 'ws'
 import type { Log } from '../../../core/log.js'
 import type { NodeSession, Transport } from '../session.js'
 import { claimOf } from './claim.js'
+import { hear } from './hear.js'
 import { Refusal, type Admitted, type Hub } from './hub.js'
 
 /** How long a connection may take to say who it is. */
@@ -84,13 +85,10 @@ const attach = (hub: Hub, socket: NodeSocket, admitted: Admitted, log: Log): voi
   socket.onAny((method: string, ...parameters: unknown[]) => {
     const last = parameters.at(-1)
     const acknowledge = typeof last === 'function' ? (last as Acknowledge) : undefined
-    hub.receive(session, method, parameters[0]).then(
-      () => acknowledge?.(),
-      (error: unknown) => {
-        log.debug({ err: error, nodeId: session.node.id }, `${method.slice(0, 100)} of a node was refused`)
-        acknowledge?.({ error: { code: (error as { code?: string }).code ?? 'internal_error', message: (error as Error).message } })
-      },
-    )
+    hear(hub, session, { method, argument: parameters[0] }, log, refusal => {
+      if (refusal) acknowledge?.({ error: refusal })
+      else acknowledge?.()
+    })
   })
   socket.once('disconnect', () => {
     hub.closed(session)
