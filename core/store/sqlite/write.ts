@@ -94,6 +94,11 @@ export class Writer {
   }
 
   #apply(document: JsonObject, changes: Update): void {
+    if (isOfWholeFields(changes)) {
+      Object.assign(document, changes.$set)
+      for (const field of Object.keys(changes.$unset ?? {})) Reflect.deleteProperty(document, field)
+      return
+    }
     for (const [operator, fields] of Object.entries(changes)) checkTargets(document, operator, fields)
     const { $unset = {}, ...others } = changes
     const elements = Object.keys($unset).filter(path => isElement(document, path))
@@ -126,6 +131,15 @@ export class Writer {
     }
     if (grown) this.#onIrregular(table)
   }
+}
+
+/** Top-level fields set and removed, as most updates do: going through the whole language would cost them several times as much. */
+const isOfWholeFields = (changes: Update): boolean => {
+  for (const operator in changes) {
+    if (operator !== '$set' && operator !== '$unset') return false
+    for (const path in changes[operator as `$${string}`]) if (path.includes('.')) return false
+  }
+  return true
 }
 
 /** Whether a path ends at an element of a list. */
