@@ -82,7 +82,9 @@ export const openSocketIo = async (hub: Hub, { maxMessageBytes, pingIntervalMs, 
 const attach = (hub: Hub, socket: NodeSocket, admitted: Admitted, log: Log): void => {
   forgetRequest(socket)
   const session: NodeSession = hub.open(admitted, new SocketIoTransport(socket))
-  socket.onAny((method: string, ...parameters: unknown[]) => {
+  // What stands first in an event's packet is the sender's: anything, or nothing.
+  socket.onAny((event: unknown, ...parameters: unknown[]) => {
+    const method = typeof event === 'string' ? event : ''
     const last = parameters.at(-1)
     const acknowledge = typeof last === 'function' ? (last as Acknowledge) : undefined
     hear(hub, session, { method, argument: parameters[0] }, log, refusal => {
