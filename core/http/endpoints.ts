@@ -68,7 +68,7 @@ const UPGRADING = new Set(['upgrade', 'connection', 'http2-settings'])
 
 /**
  * A server may ignore a wish to upgrade: some HTTP clients send `Upgrade: h2c` with ordinary requests. The parser has
- * let go of the connection by now, so it gets the request once more, without the wish.
+ * let go of the connection by now, so it gets the request once more, without the wish, and as the connection's last.
  */
 const ignoreUpgrade = (server: Server, request: IncomingMessage, socket: Duplex, head: Buffer): void => {
   const lines = [`${request.method ?? 'GET'} ${request.url ?? '/'} HTTP/1.1`]
@@ -76,7 +76,7 @@ const ignoreUpgrade = (server: Server, request: IncomingMessage, socket: Duplex,
     const name = request.rawHeaders[i] ?? ''
     if (!UPGRADING.has(name.toLowerCase())) lines.push(`${name}: ${request.rawHeaders[i + 1] ?? ''}`)
   }
-  socket.unshift(Buffer.concat([Buffer.from(`${lines.join('\r\n')}\r\n\r\n`, 'latin1'), head]))
+  socket.unshift(Buffer.concat([Buffer.from(`${lines.join('\r\n')}\r\nConnection: close\r\n\r\n`, 'latin1'), head]))
   server.emit('connection', socket)
 }
 

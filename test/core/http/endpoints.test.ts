@@ -78,8 +78,9 @@ describe('an endpoint beside the API', () => {
     )
     await waitFor('the answer', () => client.received().endsWith(body))
     assert.match(client.received(), /^HTTP\/1\.1 200 /)
-    client.write(upgrade('/nowhere'))
-    await waitFor('the refusal', () => /HTTP\/1\.1 404 /.test(client.received()))
+    await waitFor('the end of the connection', client.isClosed)
+    const nowhere = await send(upgrade('/nowhere'))
+    await waitFor('the refusal', () => nowhere.received().startsWith('HTTP/1.1 404 ') && nowhere.isClosed())
   })
 
   it('does not keep the gateway from stopping', async () => {
