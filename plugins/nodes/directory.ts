@@ -4,8 +4,6 @@ import { DuplicateKey, type Collection, type Owned, type Page, type PageOptions,
 import type { NodeRow, PairingRow } from './rows.js'
 import { hashOf, matches, newSecret, parseToken, tokenOf } from './tokens.js'
 
-/** How long the token before a rotation stays good when the new one is not used. */
-export const ROTATION_MS = 60_000
 /** Nodes written at once when many were last seen. */
 const SEEN_BATCH = 500
 
@@ -20,9 +18,12 @@ export interface Authenticated {
 /** The paired nodes: who owns them, what they may do, and what proves that they are who they say. */
 export class Directory {
   readonly #handle: ScopedHandle<NodeRow, 'tenant'>
+  /** How long the token before a rotation stays good when the new one is not used. */
+  readonly #graceMs: () => number
 
-  constructor(handle: ScopedHandle<NodeRow, 'tenant'>) {
+  constructor(handle: ScopedHandle<NodeRow, 'tenant'>, graceMs: () => number) {
     this.#handle = handle
+    this.#graceMs = graceMs
   }
 
   /** Whoever's it is: for the gateway's own work. */
@@ -91,7 +92,7 @@ export class Directory {
   async rotate(row: NodeRow): Promise<{ token: string; oldTokenUntil: string | null }> {
     const secret = newSecret()
     const isRotating = row.oldTokenHash !== null && (row.oldTokenUntil ?? '') > new Date().toISOString()
-    const until = row.tokenHash === null ? null : new Date(Date.now() + ROTATION_MS).toISOString()
+    const until = row.tokenHash === null ? null : new Date(Date.now() + this.#graceMs()).toISOString()
     const old = isRotating
       ? { oldTokenHash: row.oldTokenHash, oldTokenUntil: row.oldTokenUntil }
       : { oldTokenHash: row.tokenHash, oldTokenUntil: until }

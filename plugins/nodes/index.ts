@@ -43,7 +43,7 @@ export const nodesPlugin = (versions: readonly string[]): Plugin =>
         log.error({ err: error }, what)
       }
       const publicUrl = (): string => http.publicUrl()
-      const directory = new Directory(store.nodes)
+      const directory = new Directory(store.nodes, () => settings.rotationGrace.get() * 1000)
       const seen = new Seen(directory, log)
       const presence = new Presence({
         offlineAfterMs: () => settings.offlineAfter.get() * 1000,

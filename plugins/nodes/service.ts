@@ -91,7 +91,7 @@ export class NodeService implements Nodes {
   async rotateToken(caller: Caller, nodeId: string): Promise<{ token: string; oldTokenUntil: string | null }> {
     const { directory, hub, audit } = this.#parts
     const rotated = await directory.rotate(await directory.visible(caller, nodeId))
-    hub.rotated(nodeId)
+    if (rotated.oldTokenUntil !== null) hub.rotated(nodeId, rotated.oldTokenUntil)
     await audit.record(caller, { action: 'nodes.rotateToken', target: nodeId })
     return rotated
   }

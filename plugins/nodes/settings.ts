@@ -17,6 +17,8 @@ export const settings = {
   criticalFor: setting.choice('Service:Nodes:CriticalFor', ['agents', 'everyone'], { default: 'agents', hot: true }),
   /** Without a heartbeat for this long a node is offline. */
   offlineAfter: setting.duration('Service:Nodes:OfflineAfter', { default: 90, min: 0.1, hot: true }),
+  /** How long the token before a rotation stays good when the new one is not used. */
+  rotationGrace: setting.duration('Service:Nodes:RotationGrace', { default: 60, min: 0.1, max: 3600, hot: true }),
   /** Between the WebSocket pings of the gateway. */
   pingInterval: setting.duration('Service:Nodes:PingInterval', { default: 15, min: 0.1, max: 3600 }),
   /** What a node that has no WebSocket is told to wait between its polls. */

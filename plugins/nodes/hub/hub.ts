@@ -2,7 +2,7 @@ import { GatewayError } from '../../../core/errors.js'
 import type { Log } from '../../../core/log.js'
 import type { Audit } from '../../audit/contract.js'
 import type { DirectCalls } from '../calls.js'
-import { ROTATION_MS, type Authenticated, type Directory } from '../directory.js'
+import type { Authenticated, Directory } from '../directory.js'
 import type { Dispatcher } from '../dispatcher.js'
 import type { Intake } from '../intake.js'
 import type { Presence } from '../presence.js'
@@ -12,6 +12,8 @@ import { MAX_IN_FLIGHT, NodeSession, type EndReason, type Transport } from '../s
 /** A connection above its high water for this long is cut: the node does not read. */
 const STUCK_LIMIT_MS = 20_000
 const TICK_MS = 1000
+/** Timers may fire a little early. */
+const MARGIN_MS = 50
 /** Messages of one connection that wait for the disk at once; every command in flight may end in the same moment. */
 const MAX_PROCESSING = 2 * MAX_IN_FLIGHT
 
@@ -149,13 +151,16 @@ export class Hub {
   }
 
   /** A connection that an old token proved lasts no longer than that token. */
-  rotated(nodeId: string): void {
+  rotated(nodeId: string, oldTokenUntil: string): void {
     clearTimeout(this.#rotations.get(nodeId))
-    const check = setTimeout(() => {
-      this.#rotations.delete(nodeId)
-      const session = this.#parts.presence.session(nodeId)
-      if (session) this.#confirm(session)
-    }, ROTATION_MS + 100).unref()
+    const check = setTimeout(
+      () => {
+        this.#rotations.delete(nodeId)
+        const session = this.#parts.presence.session(nodeId)
+        if (session) this.#confirm(session)
+      },
+      Date.parse(oldTokenUntil) - Date.now() + MARGIN_MS,
+    ).unref()
     this.#rotations.set(nodeId, check)
   }
 

@@ -223,6 +223,19 @@ for (const protocol of ['socket.io', 'signalr'] satisfies Protocol[])
       assert.ok(again.isOpen())
     })
 
+    it('is let go with its old token when the time of that is over, and comes back with the new one only', async () => {
+      await restart({ settings: { 'Service:Nodes:RotationGrace': '0.5' } })
+      const node = await connect({ reconnects: true })
+      const commandId = await enqueue({ command: 'system.info', timeoutMs: 60_000 })
+      await waitFor('the command', () => node.commands.length === 1)
+      const { token: rotated, oldTokenUntil } = (await gateway.call('POST', '/nodes/robot/rotate-token', { token: admin })).body
+      await waitFor('the end', () => !node.isOpen())
+      assert.ok(Date.now() >= Date.parse(oldTokenUntil))
+      assert.match(await refusal(token), /unauthenticated/)
+      answering(await connect({}, rotated))
+      assert.equal((await wait(gateway, admin, commandId)).status, 'succeeded')
+    })
+
     it('may change between the hub and polling without running a command twice', async () => {
       const node = await connect()
       const poll = async () => (await gateway.call('GET', '/nodes/me/commands', { token })).body.commands as { commandId: string }[]
