@@ -23,18 +23,19 @@ export class Gatekeeper {
   readonly authenticators = new Map<string, Authenticate>()
   resolveTenant: ResolveTenant | undefined
 
-  /** The caller of a route of this access. Throws `unauthenticated` or `not_authorized`. */
-  async admit(access: Access, credentials: Credentials, tenantSlug: string | undefined): Promise<Caller> {
+  /** The caller of a route of this access, at once where it can be. Throws, or rejects with, `unauthenticated` or `not_authorized`. */
+  admit(access: Access, credentials: Credentials, tenantSlug: string | undefined): Caller | Promise<Caller> {
     const kind = credentialKind(access)
     if (kind === undefined) return anonymous
     const authenticate = this.authenticators.get(kind)
     if (!authenticate) throw serviceUnavailable(`Nothing here can check a credential of kind "${kind}"`)
     const known = authenticate(credentials)
-    const caller = known instanceof Promise ? await known : known
+    return known instanceof Promise ? known.then(caller => this.#enter(access, caller, tenantSlug)) : this.#enter(access, known, tenantSlug)
+  }
+
+  #enter(access: Access, caller: Caller, tenantSlug: string | undefined): Caller | Promise<Caller> {
     const bound = this.#bind(caller, tenantSlug)
-    const result = bound instanceof Promise ? await bound : bound
-    checkAccess(access, result)
-    return result
+    return bound instanceof Promise ? bound.then(admitted => checked(access, admitted)) : checked(access, bound)
   }
 
   #bind(caller: Caller, slug: string | undefined): Caller | Promise<Caller> {
@@ -42,6 +43,11 @@ export class Gatekeeper {
     if (slug === undefined || slug === caller.tenant) return caller
     throw notAuthorized('This tenant is not open to you')
   }
+}
+
+const checked = (access: Access, caller: Caller): Caller => {
+  checkAccess(access, caller)
+  return caller
 }
 
 /** Whether an error says that the credentials themselves are bad, which counts against the address. */
