@@ -10,8 +10,8 @@ import { chooseTier } from './launch/choice.js'
 import type { Launch, Network, TierName } from './launch/tier.js'
 import { createExchange, type Exchange } from './exchange.js'
 import { discover, type Candidate, type Rejection } from './discovery.js'
-import { residentByGroup } from './memory.js'
-import { defaultLimits, type HostLimits } from './policy.js'
+import { residentBytes } from './memory.js'
+import { defaultLimits, Unfit, type HostLimits } from './policy.js'
 import { throttleLines } from './outputTail.js'
 import { pruneStaged } from './stage.js'
 import { Supervisor, type Running } from './supervisor.js'
@@ -270,7 +270,7 @@ export class PluginHostCore {
       mayRunUnconfined,
       ...(this.#options.tiers ? { available: this.#options.tiers } : {}),
     })
-    if ('refused' in choice) throw new Error(choice.refused)
+    if ('refused' in choice) throw new Unfit(choice.refused, { dependsOnSettings: true })
     const dataDir = this.#directoryOf('plugin-data', candidate.id)
     const exchangeDir = this.#directoryOf('plugin-exchange', candidate.id)
     for (const own of [dataDir, exchangeDir]) await mkdir(own, { recursive: true, mode: 0o700 })
@@ -285,6 +285,7 @@ export class PluginHostCore {
       exchangeDir,
       entry: candidate.entry,
       network: networkOf(candidate),
+      hidden: [resolve(this.#options.dataDir)],
       maxHeapMb: MAX_HEAP_MB,
     })
     return { tier: choice.tier.name, launch }
@@ -328,7 +329,8 @@ export class PluginHostCore {
   }
 
   async #checkMemory(): Promise<void> {
-    const resident = await residentByGroup()
+    const running = this.supervisors.flatMap(({ current }) => (current ? [current.process.pid] : []))
+    const resident = await residentBytes(running)
     for (const supervisor of this.supervisors) supervisor.checkMemory(supervisor.current && resident?.get(supervisor.current.process.pid))
   }
 

@@ -45,6 +45,17 @@ export const defaultLimits: HostLimits = {
   memoryCheck: 5_000,
 }
 
+/** Why a plugin cannot run however often it is started: it rests until its files change. */
+export class Unfit extends Error {
+  /** Whether other settings of the gateway could let it run. */
+  readonly dependsOnSettings: boolean
+
+  constructor(message: string, { dependsOnSettings }: { dependsOnSettings: boolean }) {
+    super(message)
+    this.dependsOnSettings = dependsOnSettings
+  }
+}
+
 /** What follows a crash: another start after `delay`, or none any more. */
 export type AfterCrash = { restart: true; delay: number } | { restart: false; crashes: number }
 

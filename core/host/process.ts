@@ -11,7 +11,7 @@ import {
 } from '../../sdk/protocol.js'
 import { version as hostVersion } from '../version.js'
 import type { Launch } from './launch/tier.js'
-import type { HostLimits } from './policy.js'
+import { Unfit, type HostLimits } from './policy.js'
 import { OutputTail } from './outputTail.js'
 
 export interface ProcessOptions {
@@ -30,6 +30,11 @@ export interface Ending {
   code: number | null
   signal: NodeJS.Signals | null
 }
+
+/** How long the answers of an ended process that are still in its pipe are waited for. */
+const LAST_ANSWERS_MS = 100
+/** The same for what it wrote to stderr. */
+const LAST_WORDS_MS = 200
 
 type PluginPeer = Peer<HostRequests, PluginRequests, SharedNotifications, PluginNotifications>
 
@@ -56,7 +61,8 @@ export class PluginProcess {
     } catch (error) {
       process.kill()
       const ending = await process.exited
-      await process.#lastOutput()
+      await endOf(child.stderr, LAST_WORDS_MS)
+      if (error instanceof Unfit) throw error
       throw new Error(explainFailure(error, ending, process.tail.lines(5)), { cause: error })
     }
   }
@@ -68,10 +74,13 @@ export class PluginProcess {
     this.exited = new Promise(resolve => {
       // `exit` tells of the death; `close` would wait for a grandchild that holds stdout.
       child.once('exit', (code, signal) => {
-        this.#ending = { code, signal }
-        this.#peer.close('the plugin process ended')
+        // The group goes now: afterwards its number may be someone else's.
         this.#signal('SIGKILL')
-        resolve(this.#ending)
+        this.#ending = { code, signal }
+        void endOf(child.stdout, LAST_ANSWERS_MS).then(() => {
+          this.#peer.close('the plugin process ended')
+          resolve({ code, signal })
+        })
       })
     })
     const onLine = (line: string): void => {
@@ -156,6 +165,7 @@ export class PluginProcess {
 
   /** To the group, which the process leads: its children go with it. */
   #signal(signal: NodeJS.Signals): void {
+    if (this.ended) return
     try {
       process.kill(-this.pid, signal)
     } catch {
@@ -173,16 +183,23 @@ export class PluginProcess {
     const answer = await this.#peer.request('plugin.initialize', offer, { timeoutMs: limits.handshake, hardTimeoutMs: limits.handshake })
     const chosen = (answer as { protocolVersion?: unknown } | null)?.protocolVersion
     if (typeof chosen !== 'string' || !protocolVersions.includes(chosen))
-      throw new Error(
+      throw new Unfit(
         `it chose the protocol version ${String(chosen).slice(0, 50)}, but this gateway speaks ${protocolVersions.join(', ')}`,
+        { dependsOnSettings: false },
       )
   }
 
-  /** Waits briefly for what the ended process still had in its pipes. */
-  async #lastOutput(): Promise<void> {
-    if (this.#child.stderr.readableEnded) return
-    await Promise.race([new Promise(resolve => this.#child.stderr.once('end', resolve)), new Promise(resolve => setTimeout(resolve, 200))])
-  }
+}
+
+/** Waits, at most so long, for what an ended process still had in a pipe. */
+const endOf = async (stream: Readable, limitMs: number): Promise<void> => {
+  if (stream.readableEnded || stream.destroyed) return
+  let timer: NodeJS.Timeout | undefined
+  await Promise.race([
+    new Promise(resolve => stream.once('close', resolve).once('end', resolve)),
+    new Promise(resolve => (timer = setTimeout(resolve, limitMs))),
+  ])
+  clearTimeout(timer)
 }
 
 const spawnFailure = (child: { once(event: 'error', listener: (error: Error) => void): unknown }, command: string): Promise<Error> =>

@@ -5,7 +5,7 @@ import type { Candidate } from './discovery.js'
 import { Latency } from './latency.js'
 import type { Launch, TierName } from './launch/tier.js'
 import { throttleLines } from './outputTail.js'
-import { afterCrash, recentCrashes, type HostLimits } from './policy.js'
+import { afterCrash, recentCrashes, Unfit, type HostLimits } from './policy.js'
 import { PluginProcess, type ProcessOptions } from './process.js'
 import { pruneStaged, stageDirectory } from './stage.js'
 
@@ -58,6 +58,8 @@ export class Supervisor {
   #crashes: number[] = []
   /** The files that could not replace the running ones. */
   #refused: string | undefined
+  /** It is unfit under settings that may have changed. */
+  #mayFitNow = false
   #readySince = 0
   #misses = 0
   #pinging: NodeJS.Timeout | undefined
@@ -92,7 +94,7 @@ export class Supervisor {
         return
       }
       const isTried = this.state === 'backing-off' || this.state === 'failed'
-      if (isTried && signature === this.candidate.listing.signature) return
+      if (isTried && signature === this.candidate.listing.signature && !this.#mayFitNow) return
       clearTimeout(this.#retry)
       this.candidate = candidate
       this.#crashes = []
@@ -178,13 +180,18 @@ export class Supervisor {
 
   async #bringUp(): Promise<void> {
     this.#to('starting')
+    this.#mayFitNow = false
     try {
       const next = await this.#launch(this.candidate)
       await this.#handOver(next, undefined)
       this.#serveWith(next)
     } catch (error) {
-      this.#complain((error as Error).message)
-      this.#afterCrash()
+      const { message } = error as Error
+      if (message !== this.lastError || !(error instanceof Unfit)) this.#complain(message)
+      if (error instanceof Unfit) {
+        this.#mayFitNow = error.dependsOnSettings
+        this.#to('failed', message)
+      } else this.#afterCrash()
     }
   }
 

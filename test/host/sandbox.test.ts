@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { spawn } from 'node:child_process'
 import { existsSync } from 'node:fs'
-import { writeFile } from 'node:fs/promises'
+import { mkdtemp, writeFile } from 'node:fs/promises'
 import { createServer, type AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -63,6 +63,12 @@ for (const tier of ['bubblewrap', 'node-permission'] as const) {
       assert.ok(!existsSync(join(host.dataDir, 'planted')))
     })
 
+    it('it cannot fill memory by way of files', async () => {
+      const bytes = 80 * 1024 * 1024
+      for (const path of ['/dev/filler', '/dev/shm/filler', '/tmp/filler'])
+        assert.equal((await host.attempt('prisoner', 'fill-file', { path, bytes })).allowed, false, path)
+    })
+
     it('it reaches the network exactly as published', async () => {
       const server = createServer(socket => socket.end()).listen(0, '127.0.0.1')
       await waitFor('the port', () => server.listening)
@@ -102,6 +108,35 @@ describe('a sandbox', () => {
     await host.add('guarded')
     const failed = await host.until('guarded', 'failed')
     assert.match(failed.lastError ?? '', /node-permission is below Service:Plugins:Sandbox:Minimum/)
+  })
+
+  it('below a minimum that is lowered takes it up at the next scan', async () => {
+    host = await startHost({ tiers: ['node-permission'], settings: { minimumTier: 'bubblewrap' } })
+    await host.add('guarded')
+    await host.until('guarded', 'failed')
+    host.settings.minimumTier = 'node-permission'
+    await host.core.scan()
+    await host.until('guarded', 'ready')
+  })
+
+  it('counts the memory of a child in a session of its own (skipped without bubblewrap)', async function () {
+    if (!hasBubblewrap) this.skip()
+    host = await startHost({ tiers: ['bubblewrap'] })
+    await host.add('hoarder')
+    await host.until('hoarder', 'ready')
+    assert.equal((await host.attempt('hoarder', 'hoard-apart', { bytes: 300 * 1024 * 1024 })).allowed, true)
+    await waitFor('its end', () => host!.core.supervisor('hoarder')!.lastError?.includes('of memory, more than 256 MiB'))
+  })
+
+  it('hides a data directory that lies below the directories of the system (skipped without bubblewrap, or not as root)', async function () {
+    if (!hasBubblewrap || process.getuid?.() !== 0) this.skip()
+    const dataDir = await mkdtemp('/usr/local/host-test-')
+    host = await startHost({ tiers: ['bubblewrap'], dataDir })
+    await writeFile(join(dataDir, 'vault.key'), 'the key')
+    await host.add('prisoner')
+    await host.until('prisoner', 'ready')
+    assert.equal((await host.attempt('prisoner', 'read-outside', { path: join(dataDir, 'vault.key') })).allowed, false)
+    assert.equal((await host.attempt('prisoner', 'write-data')).allowed, true)
   })
 
   it('that cannot hold another language than JavaScript starts such a plugin only when it is allowed by name', async function () {

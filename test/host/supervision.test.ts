@@ -38,9 +38,23 @@ describe('a supervised plugin', () => {
     assert.equal(await host.extract('loop', { name: 'a' }), 'v1 read a')
   })
 
-  it('that chooses a version nobody speaks is refused with both', async () => {
+  it('that chooses a version nobody speaks is refused with both, and not tried again', async () => {
     await host.add('old', 'bad-version')
-    await waitFor('the refusal', () => host.core.supervisor('old')?.lastError?.includes('1999-01-01'))
+    const failed = await host.until('old', 'failed')
+    assert.match(failed.reason ?? '', /chose the protocol version 1999-01-01, but this gateway speaks 20/)
+    assert.equal(failed.restarts, 0)
+    await host.core.scan()
+    assert.equal(failed.state, 'failed')
+  })
+
+  it('that ends right after its answers loses none of them', async () => {
+    await host.add('hasty', 'answer-and-exit')
+    const text = 'x'.repeat(60_000)
+    for (let round = 0; round < 4; round++) {
+      const supervisor = await host.until('hasty', 'ready')
+      assert.equal(await host.extract('hasty', { name: text }), `v1 read ${text}`)
+      await waitFor('its end', () => supervisor.restarts > round || supervisor.state !== 'ready')
+    }
   })
 
   it('that never shakes hands is ended in time', async () => {

@@ -8,7 +8,9 @@ const BWRAP = ['/usr/bin/bwrap', '/usr/local/bin/bwrap', '/bin/bwrap'].find(path
 const PLUGIN = '/plugin'
 const DATA = '/data'
 const EXCHANGE = '/exchange'
-/** What a plugin may put into its own /tmp, which is memory. */
+/** The system's directories that a plugin sees. */
+const SYSTEM = ['/usr', '/bin', '/sbin', '/lib', '/lib32', '/lib64']
+/** What a plugin may put into its own /tmp, which is memory, and as much into /dev/shm. */
 const TMP_BYTES = 64 * 1024 * 1024
 const NODE = '/runtime/node'
 
@@ -18,13 +20,21 @@ const NODE = '/runtime/node'
  */
 const ISOLATION = ['--unshare-all', '--unshare-user', '--cap-drop', 'ALL', '--disable-userns', '--die-with-parent', '--hostname', 'plugin']
 
+const boundedMemory = (path: string): string[] => ['--size', String(TMP_BYTES), '--tmpfs', path]
+
+/** Directories of the gateway that would show because they lie below the system's own. */
+const hide = (paths: readonly string[]): string[] =>
+  paths.flatMap(path => (existsSync(path) && SYSTEM.some(shown => isBelow(realpathSync(path), shown)) ? ['--tmpfs', realpathSync(path)] : []))
+
+const isBelow = (path: string, directory: string): boolean => existsSync(directory) && path.startsWith(`${realpathSync(directory)}/`)
+
 /** What programs and their libraries need, read only. Of /etc only what the dynamic linker looks at: the rest is the host's business. */
 const systemFiles = (): string[] => [
   '--ro-bind',
   '/usr',
   '/usr',
-  ...['/bin', '/sbin', '/lib', '/lib32', '/lib64'].flatMap(path => {
-    if (!existsSync(path)) return []
+  ...SYSTEM.flatMap(path => {
+    if (path === '/usr' || !existsSync(path)) return []
     return lstatSync(path).isSymbolicLink() ? ['--symlink', readlinkSync(path), path] : ['--ro-bind', path, path]
   }),
   ...['/etc/ld.so.cache', '/etc/localtime', '/etc/alternatives'].flatMap(bindIfThere),
@@ -35,10 +45,11 @@ const systemFiles = (): string[] => [
   '/proc',
   '--dev',
   '/dev',
-  '--size',
-  String(TMP_BYTES),
-  '--tmpfs',
-  '/tmp',
+  ...boundedMemory('/dev/shm'),
+  // What else is below /dev would be memory without a bound.
+  '--remount-ro',
+  '/dev',
+  ...boundedMemory('/tmp'),
 ]
 
 /** Names, certificates and the network itself, for a plugin that may use it. */
@@ -90,6 +101,7 @@ export const bubblewrap: Tier = {
         ...ISOLATION,
         ...systemFiles(),
         ...(network ? networkFiles() : []),
+        ...hide(request.hidden),
         '--ro-bind',
         realpathSync(request.directory),
         PLUGIN,

@@ -14,6 +14,8 @@ export interface LaunchRequest {
   exchangeDir: string
   entry: Entry
   network: Network
+  /** Directories that a sandbox which shows the system's files must not show. */
+  hidden: readonly string[]
   maxHeapMb: number
 }
 
