@@ -3,18 +3,20 @@ import { mkdir, rm } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
 import PQueue from 'p-queue'
 import { RpcError, type RequestOptions } from '../../sdk/rpc.js'
-import { RpcErrorCode, type HostRequests, type PluginNotifications, type PluginRequests } from '../../sdk/protocol.js'
+import { RpcErrorCode, type HostRequests } from '../../sdk/protocol.js'
 import { WIRED_INTERFACES } from '../../sdk/manifest.js'
 import type { Log } from '../log.js'
 import { chooseTier } from './launch/choice.js'
 import type { Launch, Network, TierName } from './launch/tier.js'
+import { Hooks } from './hooks.js'
 import { createExchange, type Exchange } from './exchange.js'
 import { discover, type Candidate, type Rejection } from './discovery.js'
 import { residentBytes } from './memory.js'
 import { defaultLimits, Unfit, type HostLimits } from './policy.js'
-import { throttleLines } from './outputTail.js'
+import { readLogParams } from './pluginLog.js'
+import { throttleLines } from './throttleLines.js'
 import { pruneStaged } from './stage.js'
-import { Supervisor, type Running } from './supervisor.js'
+import { Supervisor } from './supervisor.js'
 import { watchDirectories } from './watch.js'
 
 /** What an administrator may change while the gateway runs. */
@@ -38,26 +40,17 @@ export interface HostOptions {
   tiers?: readonly TierName[]
 }
 
-export type Serve = (pluginId: string, params: never) => Promise<unknown>
-export type Hear = (pluginId: string, params: never) => void
-export type HandoverHook = (pluginId: string, next: Running['process'], old: Running['process'] | undefined) => Promise<void>
-
 /** Plugins that start at once: more only fight for the processors. */
 const STARTS_AT_ONCE = 3
 const MAX_HEAP_MB = 192
-const LOG_LEVELS = ['debug', 'info', 'warn', 'error'] as const
-const MAX_LOG_LENGTH = 2_000
-
 /** Finds external plugins, keeps them running in their sandboxes, and lets the rest of the gateway call them. */
 export class PluginHostCore {
   readonly #options: HostOptions
   readonly #limits: HostLimits
   readonly #supervisors = new Map<string, Supervisor>()
   readonly #starts = new PQueue({ concurrency: STARTS_AT_ONCE })
-  readonly #served = new Map<string, Serve>()
-  readonly #heard = new Map<string, Set<Hear>>()
-  readonly #handovers = new Set<HandoverHook>()
-  readonly #changed = new Set<(pluginId: string) => void>()
+  /** What the areas of the gateway want to do when plugins ask, tell, take over or change. */
+  readonly hooks = new Hooks()
   readonly #warned = new Set<string>()
   #rejections: Rejection[] = []
   #scanning: Promise<void> | undefined
@@ -151,26 +144,6 @@ export class PluginHostCore {
     return Promise.reject(new RpcError(RpcErrorCode.connectionClosed, `There is no plugin ${id}`, { retryable: true, retryAfterMs: 5000 }))
   }
 
-  serve(method: keyof PluginRequests, handler: Serve): () => void {
-    if (this.#served.has(method)) throw new Error(`Two areas answer the plugins' request ${method}`)
-    this.#served.set(method, handler)
-    return () => this.#served.delete(method)
-  }
-
-  onNotification(method: keyof PluginNotifications, handler: Hear): () => void {
-    const handlers = this.#heard.get(method) ?? new Set()
-    this.#heard.set(method, handlers)
-    return register(handlers, handler)
-  }
-
-  onHandover(hook: HandoverHook): () => void {
-    return register(this.#handovers, hook)
-  }
-
-  onChange(handler: (pluginId: string) => void): () => void {
-    return register(this.#changed, handler)
-  }
-
   /** Files that travel with a call: `fill` puts them into the draft that it is given. */
   async exchange(id: string, fill: (draft: string) => Promise<void>): Promise<Exchange> {
     const running = this.supervisor(id)?.current
@@ -207,7 +180,7 @@ export class PluginHostCore {
   async #forget(supervisor: Supervisor): Promise<void> {
     await supervisor.stop('stopped', 'its files are gone')
     this.#supervisors.delete(supervisor.id.toLowerCase())
-    this.#tellChange(supervisor.id)
+    this.hooks.tellChange(supervisor.id)
   }
 
   /** Makes one plugin agree with its files, the settings and the administrator's wish; starting it takes its turn. */
@@ -236,25 +209,32 @@ export class PluginHostCore {
 
   #supervise(candidate: Candidate): Supervisor {
     const { id } = candidate
-    const supervisor = new Supervisor(candidate, {
+    const log = this.#options.log.child({ pluginId: id })
+    const writeLog = throttleLines<ReturnType<typeof readLogParams>>(said => {
+      if (typeof said === 'string') log.warn(said)
+      else log[said.level](said.text)
+    })
+    const supervisor: Supervisor = new Supervisor(candidate, {
       limits: this.#limits,
-      log: this.#options.log.child({ pluginId: id }),
+      log,
       stagingDir: this.#directoryOf('plugin-versions', id),
       prepare: (next, directory) => this.#prepare(next, directory),
       serve: {
-        handlers: { 'channel.receive': params => this.#answer(id, 'channel.receive', params) as never },
+        handlers: { 'channel.receive': params => this.hooks.answer(id, 'channel.receive', params) as never },
         listeners: {
           'channel.status': params => {
-            this.#hear(id, 'channel.status', params)
+            this.hooks.hear(id, 'channel.status', params)
           },
-          log: throttleLines(params => {
-            this.#logFor(id, params)
-          }),
+          log: params => {
+            const said = readLogParams(params)
+            supervisor.log.add('plugin', said.level, said.text)
+            writeLog(said)
+          },
         },
       },
-      handover: (next, old) => this.#handOver(id, next, old),
+      handover: (next, old) => this.hooks.handOver(id, next.process, old?.process),
       onChange: () => {
-        this.#tellChange(id)
+        this.hooks.tellChange(id)
       },
     })
     this.#supervisors.set(id.toLowerCase(), supervisor)
@@ -289,34 +269,6 @@ export class PluginHostCore {
       maxHeapMb: MAX_HEAP_MB,
     })
     return { tier: choice.tier.name, launch }
-  }
-
-  async #handOver(id: string, next: Running, old: Running | undefined): Promise<void> {
-    for (const hook of this.#handovers) await hook(id, next.process, old?.process)
-  }
-
-  #answer(id: string, method: keyof PluginRequests, params: unknown): Promise<unknown> {
-    const handler = this.#served.get(method)
-    if (!handler) throw new RpcError(RpcErrorCode.methodNotFound, `Nothing here answers ${method}`)
-    return handler(id, params as never)
-  }
-
-  #hear(id: string, method: keyof PluginNotifications, params: unknown): void {
-    for (const handler of this.#heard.get(method) ?? []) handler(id, params as never)
-  }
-
-  /** What a plugin says is data: its level is one of ours, its text is bounded. */
-  #logFor(id: string, params: unknown): void {
-    const { level, message, fields } = (typeof params === 'string' ? { message: params } : (params ?? {})) as Partial<
-      Record<string, unknown>
-    >
-    const known = LOG_LEVELS.find(name => name === level) ?? 'info'
-    const extra = fields === undefined ? {} : { fields: JSON.stringify(fields).slice(0, MAX_LOG_LENGTH) }
-    this.#options.log[known]({ pluginId: id, ...extra }, String(message).slice(0, MAX_LOG_LENGTH))
-  }
-
-  #tellChange(id: string): void {
-    for (const handler of [...this.#changed]) handler(id)
   }
 
   async #watch(): Promise<void> {
@@ -362,9 +314,4 @@ const directoryName = (id: string): string => {
   const lower = id.toLowerCase()
   if (/^[a-z0-9][a-z0-9-]{0,63}$/.test(lower)) return lower
   return `${lower.replaceAll(/[^a-z0-9]+/g, '-').slice(0, 40)}_${createHash('sha256').update(lower).digest('hex').slice(0, 16)}`
-}
-
-const register = <T>(set: Set<T>, item: T): (() => void) => {
-  set.add(item)
-  return () => set.delete(item)
 }

@@ -20,7 +20,7 @@ export const residentBytes = async (leaders: readonly number[]): Promise<Map<num
   const ownerOf = (pid: number): number => {
     const path: number[] = []
     let owner: number | undefined
-    for (let at = pid; owner === undefined; ) {
+    for (let at = pid; owner === undefined;) {
       const known = owners.get(at)
       const next = usage.get(at)
       if (known !== undefined) owner = known

@@ -12,7 +12,6 @@ import {
 import { version as hostVersion } from '../version.js'
 import type { Launch } from './launch/tier.js'
 import { Unfit, type HostLimits } from './policy.js'
-import { OutputTail } from './outputTail.js'
 
 export interface ProcessOptions {
   plugin: { id: string; version: string }
@@ -31,6 +30,8 @@ export interface Ending {
   signal: NodeJS.Signals | null
 }
 
+/** Lines kept to explain an end. */
+const LAST_WORDS = 5
 /** How long the answers of an ended process that are still in its pipe are waited for. */
 const LAST_ANSWERS_MS = 100
 /** The same for what it wrote to stderr. */
@@ -43,10 +44,12 @@ export class PluginProcess {
   readonly pid: number
   readonly startedAt = Date.now()
   readonly exited: Promise<Ending>
-  readonly tail = new OutputTail()
+  /** The last lines that it wrote. */
+  lastWords: string[] = []
   readonly #child: ChildProcessByStdio<Writable, Readable, Readable>
   readonly #peer: PluginPeer
   readonly #limits: HostLimits
+  readonly #onLine: (line: string) => void
   #ending: Ending | undefined
   #stopping: Promise<Ending> | undefined
 
@@ -63,7 +66,7 @@ export class PluginProcess {
       const ending = await process.exited
       await endOf(child.stderr, LAST_WORDS_MS)
       if (error instanceof Unfit) throw error
-      throw new Error(explainFailure(error, ending, process.tail.lines(5)), { cause: error })
+      throw new Error(explainFailure(error, ending, process.lastWords), { cause: error })
     }
   }
 
@@ -84,9 +87,10 @@ export class PluginProcess {
       })
     })
     const onLine = (line: string): void => {
-      this.tail.add(line)
+      this.lastWords = [...this.lastWords.slice(1 - LAST_WORDS), line]
       options.onLine(line)
     }
+    this.#onLine = onLine
     this.#peer = new Peer({
       input: child.stdout,
       output: child.stdin,
@@ -146,7 +150,7 @@ export class PluginProcess {
       () => true,
       () => false,
     )
-    if (!answered && !this.ended) this.tail.add('[gateway] it did not answer the request to shut down')
+    if (!answered && !this.ended) this.#onLine('[gateway] it did not answer the request to shut down')
     this.#child.stdin.end()
     if (await this.#endsWithin(endOfInput)) return this.exited
     this.#signal('SIGTERM')
@@ -188,7 +192,6 @@ export class PluginProcess {
         { dependsOnSettings: false },
       )
   }
-
 }
 
 /** Waits, at most so long, for what an ended process still had in a pipe. */

@@ -4,7 +4,8 @@ import type { Log } from '../log.js'
 import type { Candidate } from './discovery.js'
 import { Latency } from './latency.js'
 import type { Launch, TierName } from './launch/tier.js'
-import { throttleLines } from './outputTail.js'
+import { PluginLog } from './pluginLog.js'
+import { throttleLines } from './throttleLines.js'
 import { afterCrash, recentCrashes, Unfit, type HostLimits } from './policy.js'
 import { PluginProcess, type ProcessOptions } from './process.js'
 import { pruneStaged, stageDirectory } from './stage.js'
@@ -12,7 +13,7 @@ import { pruneStaged, stageDirectory } from './stage.js'
 export type PluginState =
   'discovered' | 'disabled' | 'rejected' | 'starting' | 'ready' | 'degraded' | 'reloading' | 'backing-off' | 'failed' | 'stopped'
 
-/** Lines shown, of the running process and the one before. */
+/** Lines of output shown with a plugin's record; its log has more. */
 const MAX_SHOWN_LINES = 200
 
 /** A process that has shaken hands, with what it was started from. */
@@ -48,13 +49,13 @@ export class Supervisor {
   restarts = 0
   residentBytes: number | undefined
   readonly latency = new Latency()
+  readonly log = new PluginLog()
   readonly #around: SupervisorSurroundings
   /** Replaced processes whose calls are finishing. */
   readonly #draining = new Map<Running, Promise<unknown>>()
   /** Why the gateway itself ended the process. */
   #endedFor: string | undefined
   #current: Running | undefined
-  #lastTail: string[] = []
   #crashes: number[] = []
   /** The files that could not replace the running ones. */
   #refused: string | undefined
@@ -78,7 +79,8 @@ export class Supervisor {
 
   /** The newest lines that the plugin wrote, also of the process before. */
   get outputTail(): string[] {
-    return [...this.#lastTail, ...(this.#current?.process.tail.lines() ?? [])].slice(-MAX_SHOWN_LINES)
+    const lines = this.log.lines().filter(({ source }) => source !== 'gateway')
+    return lines.slice(-MAX_SHOWN_LINES).map(({ text }) => text)
   }
 
   /**
@@ -110,10 +112,7 @@ export class Supervisor {
       const running = this.#current
       this.#release()
       this.#to(state, reason)
-      if (running) {
-        await running.process.stop(reason)
-        this.#lastTail = running.process.tail.lines()
-      }
+      if (running) await running.process.stop(reason)
       await Promise.allSettled(this.#draining.values())
     })
   }
@@ -201,8 +200,12 @@ export class Supervisor {
     const write = throttleLines(line => {
       this.#around.log.info({ stderr: line }, `plugin ${this.id}`)
     })
+    const onLine = (line: string): void => {
+      this.log.add('output', 'info', line)
+      write(line)
+    }
     const plugin = { id: candidate.id, version: candidate.manifest.version }
-    const process = await PluginProcess.start(launch, { plugin, limits: this.#around.limits, ...this.#around.serve, onLine: write })
+    const process = await PluginProcess.start(launch, { plugin, limits: this.#around.limits, ...this.#around.serve, onLine })
     return { process, candidate, tier, launch, directory }
   }
 
@@ -212,7 +215,6 @@ export class Supervisor {
       if (next.process.ended) throw new Error('it ended right after its handshake')
     } catch (error) {
       await next.process.stop('it could not take over')
-      this.#lastTail = next.process.tail.lines()
       throw error
     }
   }
@@ -233,8 +235,8 @@ export class Supervisor {
   #onExit(running: Running, { code, signal }: { code: number | null; signal: NodeJS.Signals | null }): void {
     if (this.#current !== running) return
     this.#release()
-    this.#lastTail = running.process.tail.lines()
-    const tail = this.#lastTail.length > 0 ? `: ${this.#lastTail.slice(-3).join(' | ')}` : ''
+    const words = running.process.lastWords.slice(-3)
+    const tail = words.length > 0 ? `: ${words.join(' | ')}` : ''
     this.#complain(this.#endedFor ?? `it ended by itself (${signal ?? `code ${String(code)}`})${tail}`)
     this.#endedFor = undefined
     // While it is being replaced, the end of that decides what follows.
@@ -321,10 +323,12 @@ export class Supervisor {
 
   #complain(error: string): void {
     this.lastError = error
+    this.log.add('gateway', 'warn', error)
     this.#around.log.warn(`plugin ${this.id}: ${error}`)
   }
 
   #to(state: PluginState, reason?: string): void {
+    this.log.add('gateway', 'info', reason === undefined ? state : `${state}: ${reason}`)
     this.state = state
     this.reason = reason
     this.#around.onChange()

@@ -49,6 +49,8 @@ export interface RouteRequest<P = unknown, Q = unknown, B = unknown> {
   readonly fields: Record<string, string>
   /** Aborts when the client goes away or the gateway stops. */
   readonly signal: AbortSignal
+  /** Aborts when the gateway begins to stop: an answer without an end of its own ends then. */
+  readonly draining: AbortSignal
 }
 
 /** An answer that is not simply a JSON record. */

@@ -40,9 +40,9 @@ interface Known {
 
 const nothing = (): Promise<void> => Promise.resolve()
 
-/** Streams too: their length is often not known. */
-const isWorthCompressing = ({ body }: Context): boolean =>
-  typeof body === 'string' ? body.length >= COMPRESSION_THRESHOLD : body !== null && body !== undefined
+/** Streams too: their length is often not known. Not live events, which compressing would hold back. */
+const isWorthCompressing = ({ body, type }: Context): boolean =>
+  typeof body === 'string' ? body.length >= COMPRESSION_THRESHOLD : body !== null && body !== undefined && type !== 'text/event-stream'
 
 /** The HTTP room: from the socket to a handler and back. The walk of a request is `#handle`, each step one function. */
 export class HttpServer {
@@ -52,7 +52,9 @@ export class HttpServer {
   readonly #gatekeeper = new Gatekeeper()
   readonly #limits: RateLimits
   readonly #gates = new Set<Gate>()
+  readonly #draining = new AbortController()
   readonly #stopping = new AbortController()
+  readonly #ends = { draining: this.#draining.signal, stopping: this.#stopping.signal }
   readonly #trustProxy: boolean
   readonly #answers: Answers
   #server: Server | undefined
@@ -136,6 +138,7 @@ export class HttpServer {
     this.#limits.close()
     if (!server) return
     const closed = new Promise(resolve => server.close(resolve))
+    this.#draining.abort()
     server.closeIdleConnections()
     const cut = setTimeout(() => {
       this.#stopping.abort()
@@ -222,7 +225,7 @@ export class HttpServer {
 
   #validate({ route, params }: Match, ctx: Context, known: Known): HandlerRequest {
     const { id, address, caller, upload, rawBody, json } = known
-    return new HandlerRequest(ctx.req, ctx.res, this.#stopping.signal, {
+    return new HandlerRequest(ctx.req, ctx.res, this.#ends, {
       id,
       address,
       caller,

@@ -6,7 +6,9 @@ import { definePlugin } from '../../core/plugin.js'
 import { coreSettings } from '../../core/settings.js'
 import { collection } from '../../core/store/collection.js'
 import { audit } from '../audit/contract.js'
+import { metrics } from '../ops/contract.js'
 import { pluginHost } from './contract.js'
+import { pluginMetrics } from './pluginMetrics.js'
 import { pluginRoutes } from './routes.js'
 import { createPluginHost } from './service.js'
 
@@ -20,7 +22,7 @@ interface StoppedRow {
 export default definePlugin({
   id: 'plugins',
   provides: pluginHost,
-  needs: { audit },
+  needs: { audit, metrics },
   collections: { stopped: collection.global<StoppedRow>() },
   settings: {
     dataDir: coreSettings.dataDir,
@@ -65,6 +67,7 @@ export default definePlugin({
     for (const hot of [settings.enabled, settings.allowlist, settings.minimumTier, settings.allowUnconfined])
       hot.onChange(() => void host.scan())
     onStop(() => host.stop())
+    onStop(needs.metrics.collect(() => pluginMetrics(host)))
     on(gatewayListening, () => host.start())
     routes(pluginRoutes(host, { enabled: settings.enabled, allowlist: settings.allowlist }, needs.audit))
     return createPluginHost(host)

@@ -7,6 +7,7 @@ import type { PluginHostCore } from '../../core/host/host.js'
 import type { Supervisor } from '../../core/host/supervisor.js'
 import type { SettingValue } from '../../core/config.js'
 import type { Audit } from '../audit/contract.js'
+import { logRoutes } from './logRoutes.js'
 import { describeDetail, describeRejectionDetail, listPlugins, Plugin, PluginDetail } from './records.js'
 
 const byId = z.object({ id: z.string().min(1).max(256) })
@@ -74,6 +75,7 @@ export const pluginRoutes = (host: PluginHostCore, settings: PluginRouteSettings
         return describeRejectionDetail(host, rejection, enabled())
       },
     }),
+    ...logRoutes(id => find(id).log),
     route({
       method: 'POST',
       path: '/plugins/:id/restart',

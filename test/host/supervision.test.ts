@@ -124,6 +124,9 @@ describe('a supervised plugin', () => {
   })
 
   it('that takes too much memory outside the heap is ended', async () => {
+    await host.stop()
+    // Pings that it misses while it allocates must not end it first.
+    host = await startHost({ tiers: ['node-permission'], limits: { pingAfter: 60_000 } })
     await host.add('greedy', 'buffer-oom')
     await host.until('greedy', 'ready')
     await assert.rejects(async () => {
@@ -238,7 +241,7 @@ describe('a reload', () => {
     const directory = join(host.plugins, 'wanted')
     await version(directory, 'wanted', '1.0.0')
     const { current } = await host.until('wanted', 'ready')
-    const undo = host.core.onHandover((_id, next, old) => {
+    const undo = host.core.hooks.onHandover((_id, next, old) => {
       assert.equal(old, current!.process)
       assert.notEqual(next, old)
       return Promise.reject(new Error('the channels cannot move'))

@@ -24,7 +24,9 @@ const boundedMemory = (path: string): string[] => ['--size', String(TMP_BYTES), 
 
 /** Directories of the gateway that would show because they lie below the system's own. */
 const hide = (paths: readonly string[]): string[] =>
-  paths.flatMap(path => (existsSync(path) && SYSTEM.some(shown => isBelow(realpathSync(path), shown)) ? ['--tmpfs', realpathSync(path)] : []))
+  paths.flatMap(path =>
+    existsSync(path) && SYSTEM.some(shown => isBelow(realpathSync(path), shown)) ? ['--tmpfs', realpathSync(path)] : [],
+  )
 
 const isBelow = (path: string, directory: string): boolean => existsSync(directory) && path.startsWith(`${realpathSync(directory)}/`)
 
