@@ -57,6 +57,7 @@ export class PluginHostCore {
   #scansWanted = 0
   #unwatch: () => Promise<void> = () => Promise.resolve()
   #memory: NodeJS.Timeout | undefined
+  #checking = false
   #stopped = false
 
   constructor(options: HostOptions) {
@@ -89,7 +90,7 @@ export class PluginHostCore {
     await mkdir(this.#scanDirectories()[0] ?? this.#options.dataDir, { recursive: true, mode: 0o700 })
     await this.scan()
     await this.#watch()
-    this.#memory = setInterval(() => void this.#checkMemory(), this.#limits.memoryCheck).unref()
+    this.#memory = setInterval(() => void this.#checkUse(), this.#limits.memoryCheck).unref()
   }
 
   /** Looks through the directories again and makes what runs agree with them and with the settings. Scans asked for meanwhile become one more. */
@@ -246,6 +247,7 @@ export class PluginHostCore {
     const mayRunUnconfined = allowUnconfined.some(id => id.toLowerCase() === candidate.id.toLowerCase())
     const choice = await chooseTier({
       entry: candidate.entry,
+      network: networkOf(candidate),
       minimum: minimumTier,
       mayRunUnconfined,
       ...(this.#options.tiers ? { available: this.#options.tiers } : {}),
@@ -266,6 +268,7 @@ export class PluginHostCore {
       entry: candidate.entry,
       network: networkOf(candidate),
       hidden: [resolve(this.#options.dataDir)],
+      hostFilter: choice.hostFilter,
       maxHeapMb: MAX_HEAP_MB,
     })
     return { tier: choice.tier.name, launch }
@@ -278,6 +281,21 @@ export class PluginHostCore {
         this.#options.log.error({ err: error }, 'the plugin directories could not be read')
       })
     })
+  }
+
+  /** Ends what takes more memory or disk than it may. A look that takes longer than the interval is not doubled. */
+  async #checkUse(): Promise<void> {
+    if (this.#checking) return
+    this.#checking = true
+    try {
+      await this.#checkMemory()
+      for (const supervisor of this.supervisors)
+        await supervisor.checkStorage(['plugin-data', 'plugin-exchange'].map(kind => this.#directoryOf(kind, supervisor.id)))
+    } catch (error) {
+      this.#options.log.warn({ err: error }, 'what plugins use of memory and disk could not be looked at')
+    } finally {
+      this.#checking = false
+    }
   }
 
   async #checkMemory(): Promise<void> {

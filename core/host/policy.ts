@@ -24,6 +24,8 @@ export interface HostLimits {
   /** Resident bytes above which a plugin is restarted, and how often that is looked at. */
   maxResidentBytes: number
   memoryCheck: number
+  /** Bytes on disk above which a plugin is ended, where its manifest does not say (`permissions.dataDirectoryMb`). */
+  maxStoredBytes: number
 }
 
 export const defaultLimits: HostLimits = {
@@ -43,6 +45,7 @@ export const defaultLimits: HostLimits = {
   settle: 200,
   maxResidentBytes: 256 * 1024 * 1024,
   memoryCheck: 5_000,
+  maxStoredBytes: 256 * 1024 * 1024,
 }
 
 /** Why a plugin cannot run however often it is started: it rests until its files change. */

@@ -7,6 +7,7 @@ import type { Launch, TierName } from './launch/tier.js'
 import { PluginLog } from './pluginLog.js'
 import { throttleLines } from './throttleLines.js'
 import { afterCrash, recentCrashes, Unfit, type HostLimits } from './policy.js'
+import { storedBytes } from './storage.js'
 import { PluginProcess, type ProcessOptions } from './process.js'
 import { pruneStaged, stageDirectory } from './stage.js'
 
@@ -39,6 +40,8 @@ export interface SupervisorSurroundings {
   onChange(): void
 }
 
+const mib = (bytes: number): string => `${Math.round(bytes / 1024 / 1024)} MiB`
+
 /** Keeps one plugin running: starts, watches, restarts, replaces and stops its process. */
 export class Supervisor {
   readonly id: string
@@ -48,6 +51,7 @@ export class Supervisor {
   lastError: string | undefined
   restarts = 0
   residentBytes: number | undefined
+  storedBytes: number | undefined
   readonly latency = new Latency()
   readonly log = new PluginLog()
   readonly #around: SupervisorSurroundings
@@ -155,8 +159,20 @@ export class Supervisor {
   checkMemory(resident: number | undefined): void {
     this.residentBytes = resident
     if (resident === undefined || !this.#current || resident <= this.#around.limits.maxResidentBytes) return
-    const mib = (bytes: number): string => `${Math.round(bytes / 1024 / 1024)} MiB`
     this.#end(this.#current, `it used ${mib(resident)} of memory, more than ${mib(this.#around.limits.maxResidentBytes)}, and was ended`)
+  }
+
+  /** Ends it when it has stored more than it may in the directories that it can write. */
+  async checkStorage(directories: readonly string[]): Promise<void> {
+    const running = this.#current
+    if (!running) return
+    const megabytes = running.candidate.manifest.permissions?.dataDirectoryMb
+    const limit = megabytes === undefined ? this.#around.limits.maxStoredBytes : megabytes * 1024 * 1024
+    let stored = 0
+    for (const directory of directories) stored += await storedBytes(directory, limit)
+    this.storedBytes = stored
+    if (stored > limit && running === this.#current)
+      this.#end(running, `it stored more than ${mib(limit)} and was ended: clear its data directory, or raise permissions.dataDirectoryMb`)
   }
 
   async #replace(old: Running, candidate: Candidate): Promise<void> {

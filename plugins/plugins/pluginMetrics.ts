@@ -48,6 +48,12 @@ export const pluginMetrics = (host: PluginHostCore): Metric[] => {
       samples: each(({ residentBytes }) => residentBytes),
     },
     {
+      name: 'gateway_plugin_stored_bytes',
+      help: 'Disk in the directories that the plugin can write',
+      type: 'gauge',
+      samples: each(({ storedBytes }) => storedBytes),
+    },
+    {
       name: 'gateway_plugin_pending_calls',
       help: 'Calls under way',
       type: 'gauge',

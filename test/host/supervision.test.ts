@@ -137,6 +137,25 @@ describe('a supervised plugin', () => {
     await waitFor('the reason', () => host.core.supervisor('greedy')!.lastError?.includes('of memory, more than 256 MiB'))
   })
 
+  it('that exhausts its heap, its file descriptors or its share of the disk hurts itself alone, and is told apart', async () => {
+    await host.stop()
+    host = await startHost({ tiers: ['node-permission'], limits: { pingAfter: 60_000, maxStoredBytes: 32 * 1024 * 1024 } })
+    await host.add('bystander')
+    await host.until('bystander', 'ready')
+    for (const mode of ['heap-oom', 'fd-leak', 'disk-fill']) {
+      await host.add(mode, mode)
+      await host.until(mode, 'ready')
+    }
+    const fills = host.extract('disk-fill', { timeoutMs: 20_000 }).catch((error: unknown) => error)
+    assert.equal(await host.extract('fd-leak', { timeoutMs: 20_000 }), 'EMFILE')
+    await assert.rejects(host.extract('heap-oom', { timeoutMs: 30_000 }), closed)
+    await fills
+    const saysOf = (id: string, text: string) => waitFor(text, () => host.core.supervisor(id)!.lastError?.includes(text))
+    await saysOf('heap-oom', 'it ended by itself')
+    await saysOf('disk-fill', 'it stored more than 32 MiB and was ended: clear its data directory')
+    assert.equal(await host.extract('bystander', { name: 'a' }), 'v1 read a')
+  })
+
   it('stays stopped when an administrator stopped it, over scans and restarts of the gateway', async () => {
     await host.add('resting')
     const supervisor = await host.until('resting', 'ready')

@@ -4,6 +4,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { PluginHostCore, type HostSettings } from '../../core/host/host.js'
+import { findDeno } from '../../core/host/launch/deno.js'
 import type { TierName } from '../../core/host/launch/tier.js'
 import type { HostLimits } from '../../core/host/policy.js'
 import type { Supervisor } from '../../core/host/supervisor.js'
@@ -13,6 +14,7 @@ import { waitFor } from '../support/waitFor.js'
 const FIXTURE = fileURLToPath(new URL('../fixtures/plugins/misbehaving', import.meta.url))
 
 export const hasBubblewrap = existsSync('/usr/bin/bwrap')
+export const hasDeno = findDeno() !== undefined
 
 /** Limits that make the tests quick; what they order stays the same. */
 export const quick: Partial<HostLimits> = {

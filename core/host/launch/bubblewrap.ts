@@ -1,8 +1,9 @@
 import { existsSync, lstatSync, readlinkSync, realpathSync } from 'node:fs'
 import { dirname, join } from 'node:path'
+import { denoArguments, denoEnvironment, describeNetwork } from './deno.js'
 import { resolveCommand } from './unconfined.js'
 import { runProbe } from './runProbe.js'
-import { pluginEnvironment, type Launch, type LaunchRequest, type Tier } from './tier.js'
+import { pluginEnvironment, type Launch, type LaunchRequest, type Network, type Tier } from './tier.js'
 
 const BWRAP = ['/usr/bin/bwrap', '/usr/local/bin/bwrap', '/bin/bwrap'].find(path => existsSync(path)) ?? 'bwrap'
 const PLUGIN = '/plugin'
@@ -13,6 +14,7 @@ const SYSTEM = ['/usr', '/bin', '/sbin', '/lib', '/lib32', '/lib64']
 /** What a plugin may put into its own /tmp, which is memory, and as much into /dev/shm. */
 const TMP_BYTES = 64 * 1024 * 1024
 const NODE = '/runtime/node'
+const DENO = '/runtime/deno'
 
 /**
  * Its own namespaces without a way to make more, no capabilities (as root bubblewrap would leave all of them), and an
@@ -62,23 +64,32 @@ const networkFiles = (): string[] => [
 
 const bindIfThere = (path: string): string[] => (existsSync(path) ? ['--ro-bind', realpathSync(path), path] : [])
 
-const environment = (network: boolean): string[] => {
+const environment = (network: boolean, more: Record<string, string>): string[] => {
   const variables = {
     ...pluginEnvironment(),
     PATH: '/usr/local/bin:/usr/bin:/bin',
     HOME: DATA,
+    ...more,
     ...(network && existsSync('/etc/ssl/certs/ca-certificates.crt') ? { SSL_CERT_DIR: '/etc/ssl/certs' } : {}),
   }
   return Object.entries(variables).flatMap(([name, value]) => ['--setenv', name, value])
 }
 
-const program = ({ entry, directory, maxHeapMb }: LaunchRequest): string[] => {
+const program = (request: LaunchRequest): string[] => {
+  const { entry, directory, maxHeapMb, hostFilter } = request
+  if (hostFilter !== undefined) return [DENO, ...denoArguments({ directory: PLUGIN, dataDir: DATA, exchangeDir: EXCHANGE }, request)]
   if (entry.kind === 'javascript') return [NODE, `--max-old-space-size=${maxHeapMb}`, join(PLUGIN, entry.file)]
   const root = realpathSync(directory)
   const words = resolveCommand(entry.command, root, entry.file).map(word =>
     word.startsWith(root) ? PLUGIN + word.slice(root.length) : word,
   )
   return words[0] === 'node' ? [NODE, ...words.slice(1)] : words
+}
+
+const unfiltered = (network: Network): { enforced: string[]; open: string[] } => {
+  if (network.kind === 'none') return { enforced: ['network'], open: [] }
+  if (network.kind === 'open') return { enforced: [], open: ['network'] }
+  return { enforced: [], open: [`network: without Deno this tier cannot hold it to ${network.hosts.join(', ')}`] }
 }
 
 /** Linux namespaces by bubblewrap: the plugin sees its own directory, its own data and the system's programs, nothing else. */
@@ -97,6 +108,7 @@ export const bubblewrap: Tier = {
   accepts: () => true,
   prepare: (request): Launch => {
     const network = request.network.kind !== 'none'
+    const held = request.hostFilter === undefined ? unfiltered(request.network) : describeNetwork(request.network)
     return {
       command: BWRAP,
       args: [
@@ -115,7 +127,8 @@ export const bubblewrap: Tier = {
         EXCHANGE,
         '--chdir',
         DATA,
-        ...environment(network),
+        ...(request.hostFilter === undefined ? [] : ['--ro-bind', realpathSync(request.hostFilter), DENO]),
+        ...environment(network, request.hostFilter === undefined ? {} : denoEnvironment(DATA)),
         '--',
         ...program(request),
       ],
@@ -131,13 +144,15 @@ export const bubblewrap: Tier = {
         "the gateway's environment",
         'end with the gateway',
         ...(request.entry.kind === 'javascript' ? ['heap size'] : []),
-        ...(network ? [] : ['network']),
+        ...(request.hostFilter === undefined ? [] : ['child processes', 'native add-ons']),
+        ...held.enforced,
       ],
       open: [
-        'child processes inside its sandbox',
+        ...(request.hostFilter === undefined
+          ? ['child processes, worker threads and native add-ons inside its sandbox']
+          : ['worker threads']),
         'memory (watched)',
-        ...(request.network.kind === 'open' ? ['network'] : []),
-        ...(request.network.kind === 'hosts' ? [`network: this tier cannot hold it to ${request.network.hosts.join(', ')}`] : []),
+        ...held.open,
       ],
     }
   },
