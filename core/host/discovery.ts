@@ -1,10 +1,10 @@
-import { lstat, readdir, readFile, realpath } from 'node:fs/promises'
+import { lstat, readdir, readFile, realpath, stat } from 'node:fs/promises'
 import { basename, join } from 'node:path'
 import { compare } from 'semver'
 import { parseManifest, type Manifest } from '../../sdk/manifest.js'
 import { ARCHIVE_ENDING, unpackArchive } from './archive.js'
 import { findEntry, type Entry } from './entry.js'
-import { listFiles, StageError, type Listing } from './stage.js'
+import { isWritableByAll, listFiles, StageError, type Listing } from './stage.js'
 
 const MAX_MANIFEST_BYTES = 256 * 1024
 /** Plugins looked at in one scan directory; the rest is shown as left out. */
@@ -36,37 +36,62 @@ export interface Discovered {
   rejected: Rejection[]
 }
 
+/** What runs at the moment, and from where. */
+export interface Served {
+  id: string
+  version: string
+  source: string
+}
+
+interface DiscoverOptions {
+  /** Where archives are unpacked. */
+  unpackDir: string
+  /** While the files of one of these are damaged it goes on from its staged copy, and no lower version of it takes its place. */
+  served?: readonly Served[]
+}
+
 type Finding = { accepted: Candidate } | { rejected: Rejection } | undefined
 
 /**
- * Looks through the scan directories, the most trusted first, without running anything. Archives are unpacked below
- * `unpackDir`. A child without a manifest, or whose manifest is no plugin's, is skipped silently.
+ * Looks through the scan directories, the most trusted first, without running anything. A child without a manifest, or
+ * whose manifest is no plugin's, is skipped silently, and so is one whose name begins with a dot.
  */
-export const discover = async (directories: readonly string[], unpackDir: string): Promise<Discovered> => {
+export const discover = async (directories: readonly string[], { unpackDir, served = [] }: DiscoverOptions): Promise<Discovered> => {
   const findings: Finding[] = []
   const seen = new Set<string>()
   for (const directory of directories) {
-    const names = (await readdir(directory).catch(() => [])).sort()
-    if (names.length > MAX_CANDIDATES)
-      findings.push({
-        rejected: {
-          id: basename(directory),
-          source: directory,
-          reason: `it holds more than ${MAX_CANDIDATES} entries: the rest is left out`,
-        },
-      })
-    for (const name of names.slice(0, MAX_CANDIDATES)) {
+    const { real, names, finding } = await listDirectory(directory)
+    findings.push(finding)
+    for (const name of names) {
       const source = join(directory, name)
-      const real = await realpath(source).catch(() => undefined)
-      if (real === undefined || seen.has(real)) continue
-      seen.add(real)
+      // A directory that is scanned by two paths holds each plugin once.
+      if (seen.has(join(real, name))) continue
+      seen.add(join(real, name))
       findings.push(await inspect(source, unpackDir))
     }
   }
   const rejected = findings.flatMap(finding => (finding && 'rejected' in finding ? [finding.rejected] : []))
   const accepted = findings.flatMap(finding => (finding && 'accepted' in finding ? [finding.accepted] : []))
   const unique = keepHighest(accepted)
-  return { accepted: unique.accepted, rejected: [...rejected, ...unique.rejected] }
+  const held = holdBack(unique.accepted, rejected, served)
+  return { accepted: held.accepted, rejected: [...rejected, ...unique.rejected, ...held.rejected] }
+}
+
+/** The names of a scan directory's children, and what is wrong with the directory itself. One that is not there is empty. */
+const listDirectory = async (directory: string): Promise<{ real: string; names: string[]; finding: Finding }> => {
+  const refuse = (reason: string): Finding => ({ rejected: { id: basename(directory), source: directory, reason } })
+  try {
+    const real = await realpath(directory)
+    const isOpen = isWritableByAll((await stat(real)).mode)
+    if (isOpen) return { real, names: [], finding: refuse('everyone may put plugins into this directory: chmod o-w it') }
+    const names = (await readdir(real)).filter(name => !name.startsWith('.')).sort()
+    const isTooLong = names.length > MAX_CANDIDATES
+    const finding = isTooLong ? refuse(`it holds more than ${MAX_CANDIDATES} entries: the rest is left out`) : undefined
+    return { real, names: names.slice(0, MAX_CANDIDATES), finding }
+  } catch (error) {
+    const isMissing = (error as NodeJS.ErrnoException).code === 'ENOENT'
+    return { real: directory, names: [], finding: isMissing ? undefined : refuse(`it cannot be scanned: ${(error as Error).message}`) }
+  }
 }
 
 const inspect = async (source: string, unpackDir: string): Promise<Finding> => {
@@ -74,15 +99,23 @@ const inspect = async (source: string, unpackDir: string): Promise<Finding> => {
   try {
     const stats = await lstat(source)
     if (stats.isFile() && name.endsWith(ARCHIVE_ENDING)) {
+      if (isWritableByAll(stats.mode)) throw new StageError('the archive may be written by everyone: chmod o-w it')
       const directory = await unpackArchive(source, unpackDir)
       return await inspectDirectory(source, directory, undefined)
     }
-    if (stats.isSymbolicLink()) return { rejected: { id: name, source, reason: 'it is a link: move or copy the plugin itself here' } }
-    return stats.isDirectory() && !name.startsWith('.') ? await inspectDirectory(source, source, name) : undefined
+    if (stats.isSymbolicLink()) return await inspectLink(source)
+    return stats.isDirectory() ? await inspectDirectory(source, source, name) : undefined
   } catch (error) {
     // Whatever it is, it is this plugin's: a file that vanishes, one that cannot be read, a name that cannot be.
     return { rejected: { id: name, source, reason: (error as Error).message } }
   }
+}
+
+/** A link is never followed: its target may change under the gateway. One to nothing, or to some other file, is no candidate. */
+const inspectLink = async (source: string): Promise<Finding> => {
+  const target = await stat(source).catch(() => undefined)
+  if (!target || (target.isFile() && !source.endsWith(ARCHIVE_ENDING))) return undefined
+  return { rejected: { id: basename(source), source, reason: 'it is a link: move or copy the plugin itself here' } }
 }
 
 /** `name`: the folder's original name; an archive's is its manifest's. */
@@ -109,7 +142,7 @@ const readManifest = async (directory: string): Promise<{ value: unknown } | und
   if (!stats.isFile()) throw new StageError('manifest.json is not a regular file')
   if (stats.size > MAX_MANIFEST_BYTES) throw new StageError(`manifest.json is larger than ${MAX_MANIFEST_BYTES} bytes`)
   try {
-    return { value: JSON.parse(await readFile(file, 'utf8')) as unknown }
+    return { value: JSON.parse((await readFile(file, 'utf8')).replace(/^\ufeff/, '')) as unknown }
   } catch (error) {
     throw new StageError(`manifest.json is not valid JSON: ${(error as Error).message}`)
   }
@@ -138,4 +171,22 @@ const keepHighest = (candidates: readonly Candidate[]): Discovered => {
     }
   }
   return { accepted: [...kept.values()], rejected }
+}
+
+/** Takes back what would replace a served plugin by the same or a lower version only because its own files are damaged now. */
+const holdBack = (candidates: readonly Candidate[], rejections: readonly Rejection[], served: readonly Served[]): Discovered => {
+  const damaged = new Set(rejections.map(({ source }) => source))
+  const held = new Map(served.filter(({ source }) => damaged.has(source)).map(one => [one.id.toLowerCase(), one]))
+  const accepted: Candidate[] = []
+  const rejected: Rejection[] = []
+  for (const candidate of candidates) {
+    const { id, manifest, source } = candidate
+    const holder = held.get(id.toLowerCase())
+    if (!holder || compare(manifest.version, holder.version) > 0) accepted.push(candidate)
+    else {
+      const reason = `the same id as ${holder.source}, which is damaged at the moment and runs on with version ${holder.version}`
+      rejected.push({ id, version: manifest.version, source, reason })
+    }
+  }
+  return { accepted, rejected }
 }

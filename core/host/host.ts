@@ -9,7 +9,7 @@ import type { Log } from '../log.js'
 import { chooseTier } from './launch/choice.js'
 import type { Launch, Network, TierName } from './launch/tier.js'
 import { createExchange, type Exchange } from './exchange.js'
-import { discover, type Candidate, type Rejection } from './discovery.js'
+import { discover, type Candidate, type Rejection, type Served } from './discovery.js'
 import { residentByGroup } from './memory.js'
 import { defaultLimits, type HostLimits } from './policy.js'
 import { throttleLines } from './outputTail.js'
@@ -186,7 +186,7 @@ export class PluginHostCore {
 
   async #scan(): Promise<void> {
     const unpackDir = this.#directoryOf('plugin-archives', 'unpacked')
-    const { accepted, rejected } = await discover(this.#scanDirectories(), unpackDir)
+    const { accepted, rejected } = await discover(this.#scanDirectories(), { unpackDir, served: this.#running() })
     if (this.#stopped) return
     await pruneStaged(unpackDir, new Set(accepted.map(({ directory }) => directory)))
     this.#rejections = rejected
@@ -202,6 +202,12 @@ export class PluginHostCore {
       if (rejection && !found.has(supervisor.id.toLowerCase())) supervisor.lastError = `its changed files are rejected: ${rejection.reason}`
     }
     for (const candidate of accepted) this.#reconcile(candidate)
+  }
+
+  /** What an interruption of its files must not replace. */
+  #running(): Served[] {
+    const isUp = ({ state }: Supervisor): boolean => !['discovered', 'disabled', 'stopped', 'failed'].includes(state)
+    return this.supervisors.filter(isUp).map(({ id, candidate }) => ({ id, version: candidate.manifest.version, source: candidate.source }))
   }
 
   async #forget(supervisor: Supervisor): Promise<void> {

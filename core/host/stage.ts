@@ -22,6 +22,9 @@ export interface Listing {
   signature: string
 }
 
+/** On Windows the mode says nothing about who may write. */
+export const isWritableByAll = (mode: number): boolean => process.platform !== 'win32' && (mode & 0o002) !== 0
+
 /** Lists a plugin's files. Throws `StageError` for links out of it, world-writable files and too much. */
 export const listFiles = async (root: string): Promise<Listing> => {
   const real = await realpath(root)
@@ -35,7 +38,7 @@ export const listFiles = async (root: string): Promise<Listing> => {
       const stats = await lstat(path)
       const shown = relative(real, path)
       if (stats.isSymbolicLink()) await refuseEscape(real, path, shown)
-      else if ((stats.mode & 0o002) !== 0) throw new StageError(`${shown} may be written by everyone: chmod o-w it`)
+      else if (isWritableByAll(stats.mode)) throw new StageError(`${shown} may be written by everyone: chmod o-w it`)
       if (stats.isDirectory()) await walk(path, depth + 1)
       else if (stats.isFile()) {
         bytes += stats.size
@@ -46,7 +49,7 @@ export const listFiles = async (root: string): Promise<Listing> => {
     }
   }
   const { mode } = await lstat(real)
-  if ((mode & 0o002) !== 0) throw new StageError('its directory may be written by everyone: chmod o-w it')
+  if (isWritableByAll(mode)) throw new StageError('its directory may be written by everyone: chmod o-w it')
   await walk(real, 0)
   const hash = createHash('sha256')
   for (const { mark } of files) hash.update(mark).update('\n')
