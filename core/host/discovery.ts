@@ -1,10 +1,13 @@
 import { lstat, readdir, readFile, realpath, stat } from 'node:fs/promises'
 import { basename, join } from 'node:path'
-import { compare } from 'semver'
 import { parseManifest, type Manifest } from '../../sdk/manifest.js'
-import { ARCHIVE_ENDING, unpackArchive } from './archive.js'
+import { ARCHIVE_ENDING } from '../../sdk/archiveFormat.js'
+import { unpackArchive, type UnpackedArchive } from './archive.js'
+import { holdBack, keepHighest } from './duplicates.js'
 import { findEntry, type Entry } from './entry.js'
-import { isWritableByAll, listFiles, StageError, type Listing } from './stage.js'
+import { judgeSignature, whyNotTrusted, type SignatureEvidence, type SignaturePolicy, type SignatureVerdict } from './signature.js'
+import { IntegrityError, isWritableByAll, listFiles, StageError, type Listing } from './stage.js'
+import { Unpacker } from './unpacker.js'
 
 const MAX_MANIFEST_BYTES = 256 * 1024
 /** Plugins looked at in one scan directory; the rest is shown as left out. */
@@ -21,6 +24,8 @@ export interface Candidate {
   directory: string
   entry: Entry
   listing: Listing
+  /** What its files prove about their origin. */
+  evidence: SignatureEvidence
 }
 
 /** What was found and may not be started, and why. */
@@ -29,11 +34,14 @@ export interface Rejection {
   version?: string
   source: string
   reason: string
+  signature?: SignatureVerdict
 }
 
 export interface Discovered {
   accepted: Candidate[]
   rejected: Rejection[]
+  /** What of `unpackDir` belongs to the archives that are there. */
+  unpacked: Set<string>
 }
 
 /** What runs at the moment, and from where. */
@@ -44,8 +52,13 @@ export interface Served {
 }
 
 interface DiscoverOptions {
+  /** Archives that were installed: they come before what the directories hold. */
+  installed?: readonly string[]
+  /** The most trusted first. */
+  directories: readonly string[]
   /** Where archives are unpacked. */
   unpackDir: string
+  policy: SignaturePolicy
   /** While the files of one of these are damaged it goes on from its staged copy, and no lower version of it takes its place. */
   served?: readonly Served[]
 }
@@ -53,28 +66,44 @@ interface DiscoverOptions {
 type Finding = { accepted: Candidate } | { rejected: Rejection } | undefined
 
 /**
- * Looks through the scan directories, the most trusted first, without running anything. A child without a manifest, or
- * whose manifest is no plugin's, is skipped silently, and so is one whose name begins with a dot.
+ * Looks through the plugin directories without running anything. A child without a manifest, or whose manifest is no
+ * plugin's, is skipped silently, and so is one whose name begins with a dot.
  */
-export const discover = async (directories: readonly string[], { unpackDir, served = [] }: DiscoverOptions): Promise<Discovered> => {
+export const discover = async (options: DiscoverOptions): Promise<Discovered> => {
+  const unpacker = new Unpacker()
+  const scan: Scan = { ...options, unpacked: new Set(), unpacker }
+  try {
+    const findings = await findAll(scan)
+    const rejected = findings.flatMap(finding => (finding && 'rejected' in finding ? [finding.rejected] : []))
+    const accepted = findings.flatMap(finding => (finding && 'accepted' in finding ? [finding.accepted] : []))
+    const unique = keepHighest(accepted)
+    const held = holdBack(unique.accepted, rejected, options.served ?? [])
+    return { accepted: held.accepted, rejected: [...rejected, ...unique.rejected, ...held.rejected], unpacked: scan.unpacked }
+  } finally {
+    await unpacker.close()
+  }
+}
+
+interface Scan extends DiscoverOptions {
+  unpacker: Unpacker
+  unpacked: Set<string>
+}
+
+const findAll = async (scan: Scan): Promise<Finding[]> => {
   const findings: Finding[] = []
   const seen = new Set<string>()
-  for (const directory of directories) {
+  for (const file of scan.installed ?? []) findings.push(await inspect(file, scan))
+  for (const directory of scan.directories) {
     const { real, names, finding } = await listDirectory(directory)
     findings.push(finding)
     for (const name of names) {
-      const source = join(directory, name)
       // A directory that is scanned by two paths holds each plugin once.
       if (seen.has(join(real, name))) continue
       seen.add(join(real, name))
-      findings.push(await inspect(source, unpackDir))
+      findings.push(await inspect(join(directory, name), scan))
     }
   }
-  const rejected = findings.flatMap(finding => (finding && 'rejected' in finding ? [finding.rejected] : []))
-  const accepted = findings.flatMap(finding => (finding && 'accepted' in finding ? [finding.accepted] : []))
-  const unique = keepHighest(accepted)
-  const held = holdBack(unique.accepted, rejected, served)
-  return { accepted: held.accepted, rejected: [...rejected, ...unique.rejected, ...held.rejected] }
+  return findings
 }
 
 /** The names of a scan directory's children, and what is wrong with the directory itself. One that is not there is empty. */
@@ -94,20 +123,23 @@ const listDirectory = async (directory: string): Promise<{ real: string; names: 
   }
 }
 
-const inspect = async (source: string, unpackDir: string): Promise<Finding> => {
+const inspect = async (source: string, scan: Scan): Promise<Finding> => {
   const name = basename(source)
   try {
     const stats = await lstat(source)
     if (stats.isFile() && name.endsWith(ARCHIVE_ENDING)) {
       if (isWritableByAll(stats.mode)) throw new StageError('the archive may be written by everyone: chmod o-w it')
-      const directory = await unpackArchive(source, unpackDir)
-      return await inspectDirectory(source, directory, undefined)
+      const archive = await unpackArchive(source, scan.unpackDir, scan.unpacker)
+      scan.unpacked.add(archive.place)
+      return await inspectDirectory(source, scan.policy, archive)
     }
     if (stats.isSymbolicLink()) return await inspectLink(source)
-    return stats.isDirectory() ? await inspectDirectory(source, source, name) : undefined
+    return stats.isDirectory() ? await inspectDirectory(source, scan.policy) : undefined
   } catch (error) {
     // Whatever it is, it is this plugin's: a file that vanishes, one that cannot be read, a name that cannot be.
-    return { rejected: { id: name, source, reason: (error as Error).message } }
+    const reason = (error as Error).message
+    const signature = error instanceof IntegrityError ? { signature: { state: 'invalid' as const, reason } } : {}
+    return { rejected: { id: name, source, reason, ...signature } }
   }
 }
 
@@ -118,20 +150,27 @@ const inspectLink = async (source: string): Promise<Finding> => {
   return { rejected: { id: basename(source), source, reason: 'it is a link: move or copy the plugin itself here' } }
 }
 
-/** `name`: the folder's original name; an archive's is its manifest's. */
-const inspectDirectory = async (source: string, directory: string, name: string | undefined): Promise<Finding> => {
+/** The entry file is named after the folder's original name; an archive's is its manifest's. */
+const inspectDirectory = async (source: string, policy: SignaturePolicy, archive?: UnpackedArchive): Promise<Finding> => {
+  const directory = archive?.directory ?? source
+  const evidence = archive?.evidence ?? { kind: 'folder' }
   const json = await readManifest(directory)
   if (json === undefined) return undefined
-  const parsed = parseManifest(json.value, { directoryName: name ?? basename(source, ARCHIVE_ENDING) })
+  const directoryName = basename(source, archive ? ARCHIVE_ENDING : '')
+  const parsed = parseManifest(json.value, { directoryName })
   if (parsed.kind === 'notPlugin') return undefined
-  if (parsed.kind === 'rejected') return { rejected: { id: parsed.name ?? name ?? basename(source), source, reason: parsed.reason } }
+  if (parsed.kind === 'rejected') return { rejected: { id: parsed.name ?? basename(source), source, reason: parsed.reason } }
   const { manifest, warnings } = parsed
   try {
-    const listing = await listFiles(directory)
-    const entry = await findEntry(directory, name ?? manifest.name)
-    return { accepted: { id: manifest.name, manifest, warnings, source, directory, entry, listing } }
+    const refusal = whyNotTrusted(evidence, policy)
+    if (refusal !== undefined) throw new StageError(refusal)
+    const listed = await listFiles(directory)
+    const listing = archive ? { ...listed, signature: archive.digest } : listed
+    const entry = await findEntry(directory, archive ? manifest.name : directoryName)
+    return { accepted: { id: manifest.name, manifest, warnings, source, directory, entry, listing, evidence } }
   } catch (error) {
-    return { rejected: { id: manifest.name, version: manifest.version, source, reason: (error as Error).message } }
+    const { name: id, version } = manifest
+    return { rejected: { id, version, source, reason: (error as Error).message, signature: judgeSignature(evidence, policy) } }
   }
 }
 
@@ -146,47 +185,4 @@ const readManifest = async (directory: string): Promise<{ value: unknown } | und
   } catch (error) {
     throw new StageError(`manifest.json is not valid JSON: ${(error as Error).message}`)
   }
-}
-
-/** Of several with one id (without regard to case) the highest version stays, at equal versions the first found. */
-const keepHighest = (candidates: readonly Candidate[]): Discovered => {
-  const kept = new Map<string, Candidate>()
-  const rejected: Rejection[] = []
-  const reject = (loser: Candidate, winner: Candidate): void => {
-    const { id, manifest, source } = loser
-    rejected.push({
-      id,
-      version: manifest.version,
-      source,
-      reason: `the same id as ${winner.source}, which has version ${winner.manifest.version}`,
-    })
-  }
-  for (const candidate of candidates) {
-    const key = candidate.id.toLowerCase()
-    const other = kept.get(key)
-    if (other && compare(candidate.manifest.version, other.manifest.version) <= 0) reject(candidate, other)
-    else {
-      if (other) reject(other, candidate)
-      kept.set(key, candidate)
-    }
-  }
-  return { accepted: [...kept.values()], rejected }
-}
-
-/** Takes back what would replace a served plugin by the same or a lower version only because its own files are damaged now. */
-const holdBack = (candidates: readonly Candidate[], rejections: readonly Rejection[], served: readonly Served[]): Discovered => {
-  const damaged = new Set(rejections.map(({ source }) => source))
-  const held = new Map(served.filter(({ source }) => damaged.has(source)).map(one => [one.id.toLowerCase(), one]))
-  const accepted: Candidate[] = []
-  const rejected: Rejection[] = []
-  for (const candidate of candidates) {
-    const { id, manifest, source } = candidate
-    const holder = held.get(id.toLowerCase())
-    if (!holder || compare(manifest.version, holder.version) > 0) accepted.push(candidate)
-    else {
-      const reason = `the same id as ${holder.source}, which is damaged at the moment and runs on with version ${holder.version}`
-      rejected.push({ id, version: manifest.version, source, reason })
-    }
-  }
-  return { accepted, rejected }
 }

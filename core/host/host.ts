@@ -13,6 +13,7 @@ import { discover, type Candidate, type Rejection, type Served } from './discove
 import { residentByGroup } from './memory.js'
 import { defaultLimits, type HostLimits } from './policy.js'
 import { throttleLines } from './outputTail.js'
+import { whyNotTrusted, type SignaturePolicy } from './signature.js'
 import { pruneStaged } from './stage.js'
 import { Supervisor, type Running } from './supervisor.js'
 import { watchDirectories } from './watch.js'
@@ -25,6 +26,9 @@ export interface HostSettings {
   directories: readonly string[]
   minimumTier: TierName
   allowUnconfined: readonly string[]
+  /** Public keys whose archives are trusted, and whether only those may run. */
+  trustedKeys: readonly string[]
+  requireSignature: boolean
 }
 
 export interface HostOptions {
@@ -77,6 +81,11 @@ export class PluginHostCore {
 
   get rejections(): readonly Rejection[] {
     return this.#rejections
+  }
+
+  get signaturePolicy(): SignaturePolicy {
+    const { trustedKeys, requireSignature } = this.#options.settings()
+    return { trustedKeys, required: requireSignature }
   }
 
   supervisor(id: string): Supervisor | undefined {
@@ -186,17 +195,23 @@ export class PluginHostCore {
 
   async #scan(): Promise<void> {
     const unpackDir = this.#directoryOf('plugin-archives', 'unpacked')
-    const { accepted, rejected } = await discover(this.#scanDirectories(), { unpackDir, served: this.#running() })
+    const policy = this.signaturePolicy
+    const served = this.#running(policy)
+    const { accepted, rejected, unpacked } = await discover({ directories: this.#scanDirectories(), unpackDir, policy, served })
     if (this.#stopped) return
-    await pruneStaged(unpackDir, new Set(accepted.map(({ directory }) => directory)))
+    await pruneStaged(unpackDir, unpacked)
     this.#rejections = rejected
     for (const { id, source, reason } of rejected)
       this.#warnOnce(`${source}\0${reason}`, `plugin ${id} in ${source} is rejected: ${reason}`)
     const found = new Set(accepted.map(({ id }) => id.toLowerCase()))
     // A plugin whose files are damaged right now keeps running from its staged copy; one that is gone stops.
     const damaged = new Set(rejected.map(({ source }) => source))
-    const gone = this.supervisors.filter(({ id, candidate }) => !found.has(id.toLowerCase()) && !damaged.has(candidate.source))
-    await Promise.all(gone.map(supervisor => this.#forget(supervisor)))
+    const mayStay = ({ candidate }: Supervisor): boolean =>
+      damaged.has(candidate.source) && whyNotTrusted(candidate.evidence, policy) === undefined
+    const gone = this.supervisors.filter(supervisor => !found.has(supervisor.id.toLowerCase()) && !mayStay(supervisor))
+    const whyGone = ({ candidate }: Supervisor): string =>
+      rejected.find(({ source }) => source === candidate.source)?.reason ?? 'its files are gone'
+    await Promise.all(gone.map(supervisor => this.#forget(supervisor, whyGone(supervisor))))
     for (const supervisor of this.supervisors) {
       const rejection = rejected.find(({ source }) => source === supervisor.candidate.source)
       if (rejection && !found.has(supervisor.id.toLowerCase())) supervisor.lastError = `its changed files are rejected: ${rejection.reason}`
@@ -205,13 +220,14 @@ export class PluginHostCore {
   }
 
   /** What an interruption of its files must not replace. */
-  #running(): Served[] {
-    const isUp = ({ state }: Supervisor): boolean => !['discovered', 'disabled', 'stopped', 'failed'].includes(state)
+  #running(policy: SignaturePolicy): Served[] {
+    const isUp = ({ state, candidate }: Supervisor): boolean =>
+      !['discovered', 'disabled', 'stopped', 'failed'].includes(state) && whyNotTrusted(candidate.evidence, policy) === undefined
     return this.supervisors.filter(isUp).map(({ id, candidate }) => ({ id, version: candidate.manifest.version, source: candidate.source }))
   }
 
-  async #forget(supervisor: Supervisor): Promise<void> {
-    await supervisor.stop('stopped', 'its files are gone')
+  async #forget(supervisor: Supervisor, reason: string): Promise<void> {
+    await supervisor.stop('stopped', reason)
     this.#supervisors.delete(supervisor.id.toLowerCase())
     this.#tellChange(supervisor.id)
   }

@@ -3,12 +3,21 @@ import { redactData } from '../../core/redaction.js'
 import type { PluginHostCore } from '../../core/host/host.js'
 import type { Rejection } from '../../core/host/discovery.js'
 import { networkOf } from '../../core/host/host.js'
+import { judgeSignature, SIGNATURE_STATES } from '../../core/host/signature.js'
 import type { Supervisor } from '../../core/host/supervisor.js'
 
 const Sandbox = z.object({
   tier: z.string().nullable().describe('How the process is confined; null while none runs'),
   enforced: z.array(z.string()).describe('What the sandbox keeps from the plugin'),
   open: z.array(z.string()).describe('What it cannot keep from it'),
+})
+
+const Signature = z.object({
+  state: z
+    .enum(SIGNATURE_STATES)
+    .describe('`invalid`: files were added, removed or changed, or the signature is not good; such an archive never runs'),
+  reason: z.string(),
+  key: z.string().optional().describe('The public key that signed it'),
 })
 
 export const Plugin = z
@@ -36,6 +45,7 @@ export const Plugin = z
     latencyMs: z.object({ p50: z.number().nullable(), p95: z.number().nullable() }).describe('Of the newest 256 calls'),
     warnings: z.array(z.string()),
     sandbox: Sandbox,
+    signature: Signature.optional().describe('Who vouches for its files; absent where they could not be read'),
   })
   .meta({ id: 'Plugin' })
 export type Plugin = z.infer<typeof Plugin>
@@ -91,6 +101,7 @@ export const describePlugin = (host: PluginHostCore, supervisor: Supervisor, ena
     latencyMs: { p50: supervisor.latency.percentile(0.5), p95: supervisor.latency.percentile(0.95) },
     warnings,
     sandbox: current ? { tier: current.tier, enforced: current.launch.enforced, open: current.launch.open } : nothingRuns,
+    signature: judgeSignature((current?.candidate ?? candidate).evidence, host.signaturePolicy),
   }
 }
 
@@ -104,7 +115,7 @@ export const describeDetail = (host: PluginHostCore, supervisor: Supervisor, ena
   })
 }
 
-const describeRejection = (host: PluginHostCore, { id, version, source, reason }: Rejection, enabled: boolean): Plugin => ({
+const describeRejection = (host: PluginHostCore, { id, version, source, reason, signature }: Rejection, enabled: boolean): Plugin => ({
   id,
   name: id,
   version: version ?? '0.0.0',
@@ -119,6 +130,7 @@ const describeRejection = (host: PluginHostCore, { id, version, source, reason }
   ...noCalls,
   warnings: [],
   sandbox: nothingRuns,
+  ...(signature === undefined ? {} : { signature }),
 })
 
 export const describeRejectionDetail = (host: PluginHostCore, rejection: Rejection, enabled: boolean): PluginDetail => ({
