@@ -5,9 +5,10 @@ import { ARCHIVE_ENDING } from '../../sdk/archiveFormat.js'
 import { unpackArchive, type UnpackedArchive } from './archive.js'
 import { holdBack, keepHighest } from './duplicates.js'
 import { findEntry, type Entry } from './entry.js'
+import type { InstallEntry } from './installs.js'
 import { judgeSignature, whyNotTrusted, type SignatureEvidence, type SignaturePolicy, type SignatureVerdict } from './signature.js'
 import { IntegrityError, isWritableByAll, listFiles, StageError, type Listing } from './stage.js'
-import { Unpacker } from './unpacker.js'
+import type { Unpacker } from './unpacker.js'
 
 const MAX_MANIFEST_BYTES = 256 * 1024
 /** Plugins looked at in one scan directory; the rest is shown as left out. */
@@ -53,46 +54,53 @@ export interface Served {
 
 interface DiscoverOptions {
   /** Archives that were installed: they come before what the directories hold. */
-  installed?: readonly string[]
+  installed?: readonly InstallEntry[]
   /** The most trusted first. */
   directories: readonly string[]
   /** Where archives are unpacked. */
   unpackDir: string
+  unpacker: Unpacker
   policy: SignaturePolicy
   /** While the files of one of these are damaged it goes on from its staged copy, and no lower version of it takes its place. */
   served?: readonly Served[]
 }
 
-type Finding = { accepted: Candidate } | { rejected: Rejection } | undefined
+export type Finding = { accepted: Candidate } | { rejected: Rejection } | undefined
 
 /**
  * Looks through the plugin directories without running anything. A child without a manifest, or whose manifest is no
  * plugin's, is skipped silently, and so is one whose name begins with a dot.
  */
 export const discover = async (options: DiscoverOptions): Promise<Discovered> => {
-  const unpacker = new Unpacker()
-  const scan: Scan = { ...options, unpacked: new Set(), unpacker }
-  try {
-    const findings = await findAll(scan)
-    const rejected = findings.flatMap(finding => (finding && 'rejected' in finding ? [finding.rejected] : []))
-    const accepted = findings.flatMap(finding => (finding && 'accepted' in finding ? [finding.accepted] : []))
-    const unique = keepHighest(accepted)
-    const held = holdBack(unique.accepted, rejected, options.served ?? [])
-    return { accepted: held.accepted, rejected: [...rejected, ...unique.rejected, ...held.rejected], unpacked: scan.unpacked }
-  } finally {
-    await unpacker.close()
-  }
+  const scan: Scan = { ...options, unpacked: new Set() }
+  const findings = await findAll(scan)
+  const rejected = findings.flatMap(finding => (finding && 'rejected' in finding ? [finding.rejected] : []))
+  const accepted = findings.flatMap(finding => (finding && 'accepted' in finding ? [finding.accepted] : []))
+  const unique = keepHighest(accepted)
+  const held = holdBack(unique.accepted, rejected, options.served ?? [])
+  return { accepted: held.accepted, rejected: [...rejected, ...unique.rejected, ...held.rejected], unpacked: scan.unpacked }
 }
 
-interface Scan extends DiscoverOptions {
+interface ArchiveScan {
+  unpackDir: string
+  policy: SignaturePolicy
   unpacker: Unpacker
   unpacked: Set<string>
 }
 
+type Scan = DiscoverOptions & ArchiveScan
+
+/** Looks at one archive by itself, as it would be found; it must name its plugin. `undefined`: it is no plugin's. */
+export const inspectArchive = (file: string, options: Omit<ArchiveScan, 'unpacked'>): Promise<Finding> =>
+  guarded({ id: basename(file), source: file }, async () => {
+    const archive = await unpackArchive(file, options.unpackDir, options.unpacker)
+    return inspectDirectory({ source: file, directoryName: '', policy: options.policy, archive })
+  })
+
 const findAll = async (scan: Scan): Promise<Finding[]> => {
   const findings: Finding[] = []
   const seen = new Set<string>()
-  for (const file of scan.installed ?? []) findings.push(await inspect(file, scan))
+  for (const entry of scan.installed ?? []) findings.push(await inspectInstalled(entry, scan))
   for (const directory of scan.directories) {
     const { real, names, finding } = await listDirectory(directory)
     findings.push(finding)
@@ -123,24 +131,44 @@ const listDirectory = async (directory: string): Promise<{ real: string; names: 
   }
 }
 
-const inspect = async (source: string, scan: Scan): Promise<Finding> => {
-  const name = basename(source)
+/** Whatever goes wrong is this plugin's: a file that vanishes, one that cannot be read, a name that cannot be. */
+const guarded = async ({ id, source }: { id: string; source: string }, look: () => Promise<Finding>): Promise<Finding> => {
   try {
-    const stats = await lstat(source)
-    if (stats.isFile() && name.endsWith(ARCHIVE_ENDING)) {
-      if (isWritableByAll(stats.mode)) throw new StageError('the archive may be written by everyone: chmod o-w it')
-      const archive = await unpackArchive(source, scan.unpackDir, scan.unpacker)
-      scan.unpacked.add(archive.place)
-      return await inspectDirectory(source, scan.policy, archive)
-    }
-    if (stats.isSymbolicLink()) return await inspectLink(source)
-    return stats.isDirectory() ? await inspectDirectory(source, scan.policy) : undefined
+    return await look()
   } catch (error) {
-    // Whatever it is, it is this plugin's: a file that vanishes, one that cannot be read, a name that cannot be.
     const reason = (error as Error).message
     const signature = error instanceof IntegrityError ? { signature: { state: 'invalid' as const, reason } } : {}
-    return { rejected: { id: name, source, reason, ...signature } }
+    return { rejected: { id, source, reason, ...signature } }
   }
+}
+
+const inspect = (source: string, scan: Scan): Promise<Finding> =>
+  guarded({ id: basename(source), source }, async () => {
+    const stats = await lstat(source)
+    const directoryName = basename(source)
+    if (stats.isSymbolicLink()) return inspectLink(source)
+    if (stats.isDirectory()) return inspectDirectory({ source, directoryName, policy: scan.policy })
+    if (!stats.isFile() || !directoryName.endsWith(ARCHIVE_ENDING)) return undefined
+    const archive = await openArchive(source, scan)
+    return inspectDirectory({ source, directoryName: basename(source, ARCHIVE_ENDING), policy: scan.policy, archive })
+  })
+
+const inspectInstalled = (entry: InstallEntry, scan: Scan): Promise<Finding> => {
+  const source = entry.file
+  if ('damaged' in entry) return Promise.resolve({ rejected: { id: entry.id, source, reason: `it cannot be read: ${entry.damaged}` } })
+  const { id, current } = entry.installation
+  return guarded({ id, source }, async () => {
+    const archive = await openArchive(source, scan)
+    if (archive.digest !== current.digest) throw new IntegrityError('the installed archive was changed on disk: install it again')
+    return inspectDirectory({ source, directoryName: id, policy: scan.policy, archive })
+  })
+}
+
+const openArchive = async (file: string, { unpackDir, unpacker, unpacked }: ArchiveScan): Promise<UnpackedArchive> => {
+  if (isWritableByAll((await lstat(file)).mode)) throw new StageError('the archive may be written by everyone: chmod o-w it')
+  const archive = await unpackArchive(file, unpackDir, unpacker)
+  unpacked.add(archive.place)
+  return archive
 }
 
 /** A link is never followed: its target may change under the gateway. One to nothing, or to some other file, is no candidate. */
@@ -150,16 +178,24 @@ const inspectLink = async (source: string): Promise<Finding> => {
   return { rejected: { id: basename(source), source, reason: 'it is a link: move or copy the plugin itself here' } }
 }
 
+interface Inspection {
+  source: string
+  /** What the manifest's name falls back to. */
+  directoryName: string
+  policy: SignaturePolicy
+  archive?: UnpackedArchive
+}
+
 /** The entry file is named after the folder's original name; an archive's is its manifest's. */
-const inspectDirectory = async (source: string, policy: SignaturePolicy, archive?: UnpackedArchive): Promise<Finding> => {
+const inspectDirectory = async ({ source, directoryName, policy, archive }: Inspection): Promise<Finding> => {
   const directory = archive?.directory ?? source
   const evidence = archive?.evidence ?? { kind: 'folder' }
   const json = await readManifest(directory)
   if (json === undefined) return undefined
-  const directoryName = basename(source, archive ? ARCHIVE_ENDING : '')
   const parsed = parseManifest(json.value, { directoryName })
   if (parsed.kind === 'notPlugin') return undefined
-  if (parsed.kind === 'rejected') return { rejected: { id: parsed.name ?? basename(source), source, reason: parsed.reason } }
+  if (parsed.kind === 'rejected')
+    return { rejected: { id: parsed.name ?? (directoryName || basename(source)), source, reason: parsed.reason } }
   const { manifest, warnings } = parsed
   try {
     const refusal = whyNotTrusted(evidence, policy)

@@ -1,4 +1,3 @@
-import { createHash } from 'node:crypto'
 import { mkdir, rm } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
 import PQueue from 'p-queue'
@@ -10,12 +9,15 @@ import { chooseTier } from './launch/choice.js'
 import type { Launch, Network, TierName } from './launch/tier.js'
 import { createExchange, type Exchange } from './exchange.js'
 import { discover, type Candidate, type Rejection, type Served } from './discovery.js'
+import { idFileName } from './idFileName.js'
+import { Installs, type Installation } from './installs.js'
 import { residentByGroup } from './memory.js'
 import { defaultLimits, type HostLimits } from './policy.js'
 import { throttleLines } from './outputTail.js'
 import { whyNotTrusted, type SignaturePolicy } from './signature.js'
 import { pruneStaged } from './stage.js'
 import { Supervisor, type Running } from './supervisor.js'
+import { Unpacker } from './unpacker.js'
 import { watchDirectories } from './watch.js'
 
 /** What an administrator may change while the gateway runs. */
@@ -54,9 +56,14 @@ const MAX_LOG_LENGTH = 2_000
 
 /** Finds external plugins, keeps them running in their sandboxes, and lets the rest of the gateway call them. */
 export class PluginHostCore {
+  /** The archives that were installed; a scan takes up what was changed there. */
+  readonly installs: Installs
+  readonly unpacker = new Unpacker()
   readonly #options: HostOptions
   readonly #limits: HostLimits
   readonly #supervisors = new Map<string, Supervisor>()
+  /** What the last scan found for it: whoever waits for his turn to start takes up that. */
+  readonly #found = new WeakMap<Supervisor, Candidate>()
   readonly #starts = new PQueue({ concurrency: STARTS_AT_ONCE })
   readonly #served = new Map<string, Serve>()
   readonly #heard = new Map<string, Set<Hear>>()
@@ -64,6 +71,7 @@ export class PluginHostCore {
   readonly #changed = new Set<(pluginId: string) => void>()
   readonly #warned = new Set<string>()
   #rejections: Rejection[] = []
+  #installations = new Map<string, Installation>()
   #scanning: Promise<void> | undefined
   #scansWanted = 0
   #unwatch: () => Promise<void> = () => Promise.resolve()
@@ -73,6 +81,7 @@ export class PluginHostCore {
   constructor(options: HostOptions) {
     this.#options = options
     this.#limits = { ...defaultLimits, ...options.limits }
+    this.installs = new Installs(join(resolve(options.dataDir), 'plugin-installs'))
   }
 
   get supervisors(): Supervisor[] {
@@ -81,6 +90,11 @@ export class PluginHostCore {
 
   get rejections(): readonly Rejection[] {
     return this.#rejections
+  }
+
+  /** Of a plugin that was installed, as of the last scan. */
+  installation(id: string): Installation | undefined {
+    return this.#installations.get(id.toLowerCase())
   }
 
   get signaturePolicy(): SignaturePolicy {
@@ -100,8 +114,9 @@ export class PluginHostCore {
   /** Scans, starts what may run, and watches for changes. */
   async start(): Promise<void> {
     // What calls of an earlier run left behind, if it was killed.
-    for (const left of ['plugin-exchange', join('tmp', 'exchange')])
+    for (const left of ['plugin-exchange', join('tmp', 'exchange'), join('tmp', 'installs')])
       await rm(join(this.#options.dataDir, left), { recursive: true, force: true })
+    await this.installs.cleanUp()
     await mkdir(this.#scanDirectories()[0] ?? this.#options.dataDir, { recursive: true, mode: 0o700 })
     await this.scan()
     await this.#watch()
@@ -111,14 +126,19 @@ export class PluginHostCore {
   /** Looks through the directories again and makes what runs agree with them and with the settings. Scans asked for meanwhile become one more. */
   scan(): Promise<void> {
     this.#scansWanted += 1
-    this.#scanning ??= this.#scanAsWanted().finally(() => (this.#scanning = undefined))
+    this.#scanning ??= this.#scanAsWanted()
     return this.#scanning
   }
 
   async #scanAsWanted(): Promise<void> {
-    while (this.#scansWanted > 0 && !this.#stopped) {
-      this.#scansWanted = 0
-      await this.#scan()
+    try {
+      while (this.#scansWanted > 0 && !this.#stopped) {
+        this.#scansWanted = 0
+        await this.#scan()
+      }
+    } finally {
+      // At once: a scan that is asked for after the last look must not be taken for one under way.
+      this.#scanning = undefined
     }
   }
 
@@ -139,6 +159,14 @@ export class PluginHostCore {
     await supervisor.stop('stopped', 'stopped by an administrator')
   }
 
+  /** Removes what a plugin that is gone has left; its own data only when asked to. Nothing while there is one of its id. */
+  async discard(id: string, { data }: { data: boolean }): Promise<void> {
+    if (this.supervisor(id)) return
+    await this.#options.stopped.remove(id)
+    for (const kind of ['plugin-versions', 'plugin-exchange', ...(data ? ['plugin-data'] : [])])
+      await rm(this.#directoryOf(kind, id), { recursive: true, force: true })
+  }
+
   /** Stops every plugin, all at once, each by the stop ladder. */
   async stop(): Promise<void> {
     this.#stopped = true
@@ -146,6 +174,7 @@ export class PluginHostCore {
     this.#starts.clear()
     await this.#unwatch()
     await this.#scanning?.catch(() => undefined)
+    await this.unpacker.close()
     await Promise.all(this.supervisors.map(supervisor => supervisor.stop('stopped', 'the gateway stops')))
   }
 
@@ -197,8 +226,19 @@ export class PluginHostCore {
     const unpackDir = this.#directoryOf('plugin-archives', 'unpacked')
     const policy = this.signaturePolicy
     const served = this.#running(policy)
-    const { accepted, rejected, unpacked } = await discover({ directories: this.#scanDirectories(), unpackDir, policy, served })
+    const installed = await this.installs.list()
+    const { accepted, rejected, unpacked } = await discover({
+      installed,
+      directories: this.#scanDirectories(),
+      unpackDir,
+      unpacker: this.unpacker,
+      policy,
+      served,
+    })
     if (this.#stopped) return
+    this.#installations = new Map(
+      installed.flatMap(entry => ('installation' in entry ? [[entry.installation.id.toLowerCase(), entry.installation]] : [])),
+    )
     await pruneStaged(unpackDir, unpacked)
     this.#rejections = rejected
     for (const { id, source, reason } of rejected)
@@ -243,9 +283,10 @@ export class PluginHostCore {
       if (supervisor.state !== rest.state || supervisor.current) void supervisor.stop(rest.state, rest.reason)
       return
     }
+    this.#found.set(supervisor, candidate)
     void this.#starts.add(async () => {
       // It may have been stopped or switched off while it waited for its turn.
-      if (!this.#stopped && !this.#mustRest(candidate.id)) await supervisor.run(candidate)
+      if (!this.#stopped && !this.#mustRest(candidate.id)) await supervisor.run(this.#found.get(supervisor) ?? candidate)
     })
   }
 
@@ -359,7 +400,7 @@ export class PluginHostCore {
   }
 
   #directoryOf(kind: string, id: string): string {
-    return join(resolve(this.#options.dataDir), kind, directoryName(id))
+    return join(resolve(this.#options.dataDir), kind, idFileName(id))
   }
 
   #warnOnce(key: string, message: string): void {
@@ -375,13 +416,6 @@ export const networkOf = ({ manifest }: Candidate): Network => {
   const hosts = manifest.permissions?.net
   if (hosts === undefined) return { kind: manifest.pluginInterface === 'ChannelAdapter' ? 'open' : 'none' }
   return hosts.length === 0 ? { kind: 'none' } : { kind: 'hosts', hosts }
-}
-
-/** An id as a file name: short, the same for every case of its letters, and never another plugin's. */
-const directoryName = (id: string): string => {
-  const lower = id.toLowerCase()
-  if (/^[a-z0-9][a-z0-9-]{0,63}$/.test(lower)) return lower
-  return `${lower.replaceAll(/[^a-z0-9]+/g, '-').slice(0, 40)}_${createHash('sha256').update(lower).digest('hex').slice(0, 16)}`
 }
 
 const register = <T>(set: Set<T>, item: T): (() => void) => {

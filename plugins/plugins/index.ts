@@ -8,6 +8,7 @@ import { coreSettings } from '../../core/settings.js'
 import { collection } from '../../core/store/collection.js'
 import { audit } from '../audit/contract.js'
 import { pluginHost } from './contract.js'
+import { Installer } from './installer.js'
 import { pluginRoutes } from './routes.js'
 import { createPluginHost } from './service.js'
 
@@ -80,7 +81,14 @@ export default definePlugin({
     trustedKeys.onChange(warnOfKeys)
     onStop(() => host.stop())
     on(gatewayListening, () => host.start())
-    routes(pluginRoutes(host, { enabled: settings.enabled, allowlist: settings.allowlist }, needs.audit))
+    routes(
+      pluginRoutes(
+        host,
+        new Installer(host, settings.dataDir.get()),
+        { enabled: settings.enabled, allowlist: settings.allowlist },
+        needs.audit,
+      ),
+    )
     return createPluginHost(host)
   },
 })

@@ -3,6 +3,7 @@ import { chmod, mkdir, mkdtemp, rename, rm, symlink, writeFile } from 'node:fs/p
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { discover, type Discovered } from '../../core/host/discovery.js'
+import { Unpacker } from '../../core/host/unpacker.js'
 import { waitFor } from '../support/waitFor.js'
 import { addPlugin, startHost, type TestHost } from './support.js'
 
@@ -36,6 +37,7 @@ describe('discovery', () => {
     discover({
       directories: directories.length > 0 ? directories : [plugins],
       unpackDir: join(root, 'unpacked'),
+      unpacker: new Unpacker(),
       policy: { trustedKeys: [], required: false },
     })
   const ids = ({ accepted }: Discovered): string[] => accepted.map(({ id }) => id)
