@@ -90,12 +90,14 @@ interface ArchiveScan {
 
 type Scan = DiscoverOptions & ArchiveScan
 
-/** Looks at one archive by itself, as it would be found; it must name its plugin. `undefined`: it is no plugin's. */
-export const inspectArchive = (file: string, options: Omit<ArchiveScan, 'unpacked'>): Promise<Finding> =>
-  guarded({ id: basename(file), source: file }, async () => {
-    const archive = await unpackArchive(file, options.unpackDir, options.unpacker)
-    return inspectDirectory({ source: file, directoryName: '', policy: options.policy, archive })
-  })
+/**
+ * Looks at one archive by itself, as it would be found; it must name its plugin. `undefined`: it is no plugin's. Throws
+ * `StageError` for an archive that cannot be unpacked.
+ */
+export const inspectArchive = async (file: string, { unpackDir, unpacker, policy }: Omit<ArchiveScan, 'unpacked'>): Promise<Finding> => {
+  const archive = await unpackArchive(file, unpackDir, unpacker)
+  return inspectDirectory({ source: file, directoryName: '', policy, archive })
+}
 
 const findAll = async (scan: Scan): Promise<Finding[]> => {
   const findings: Finding[] = []

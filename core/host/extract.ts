@@ -5,7 +5,7 @@ import { dirname, join } from 'node:path'
 import { Transform, Writable } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
 import { crc32 } from 'node:zlib'
-import type { Entry, ZipFile } from 'yauzl'
+import { open, type Entry, type ZipFile } from 'yauzl'
 import { DIGESTS_FILE, INTEGRITY_FOLDER, readDigests, readSignature, SIGNATURE_FILE } from '../../sdk/archiveFormat.js'
 import { ArchiveNames, show } from '../../sdk/archiveNames.js'
 import type { SignatureEvidence } from './signature.js'
@@ -38,7 +38,7 @@ export const extractArchive = async (file: string, directory: string): Promise<S
     if (!extracted.digests.has('manifest.json')) throw new StageError('the archive holds no manifest.json')
     return checkIntegrity(extracted)
   } catch (error) {
-    throw error instanceof StageError ? error : unreadable(error)
+    throw error instanceof StageError || isOfTheSystem(error) ? error : unreadable(error)
   } finally {
     zip.close()
   }
@@ -46,16 +46,17 @@ export const extractArchive = async (file: string, directory: string): Promise<S
 
 const unreadable = (error: unknown): StageError => new StageError(`the archive cannot be read: ${(error as Error).message}`)
 
-const openZip = async (file: string): Promise<ZipFile> => {
-  const { open } = await import('yauzl')
-  return new Promise<ZipFile>((resolve, reject) => {
+/** A full disk or a missing right says nothing about the archive. */
+const isOfTheSystem = (error: unknown): boolean => (error as NodeJS.ErrnoException).syscall !== undefined
+
+const openZip = (file: string): Promise<ZipFile> =>
+  new Promise((resolve, reject) => {
     // Sizes are validated while reading, so an entry cannot unpack to more than it declares.
     open(file, { lazyEntries: true, autoClose: false, strictFileNames: true, validateEntrySizes: true }, (error, opened) => {
       if (error) reject(unreadable(error))
       else resolve(opened)
     })
   })
-}
 
 const extractEntries = (zip: ZipFile, directory: string): Promise<Extracted> =>
   new Promise((resolve, reject) => {

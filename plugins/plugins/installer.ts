@@ -6,6 +6,7 @@ import { conflict, notFound, serviceUnavailable, validationFailed, type GatewayE
 import { inspectArchive, type Candidate } from '../../core/host/discovery.js'
 import type { PluginHostCore } from '../../core/host/host.js'
 import type { Installation, InstalledVersion } from '../../core/host/installs.js'
+import { StageError } from '../../core/host/stage.js'
 
 const MAX_WAITING = 16
 const RETRY_SECONDS = 5
@@ -81,7 +82,9 @@ export class Installer {
     const unpackDir = join(this.#scratch, randomUUID())
     const { unpacker, signaturePolicy: policy } = this.#host
     try {
-      const finding = await inspectArchive(archive, { unpackDir, policy, unpacker })
+      const finding = await inspectArchive(archive, { unpackDir, policy, unpacker }).catch((error: unknown) => {
+        throw isOfTheArchive(error) ? refuse(error.message) : error
+      })
       if (!finding) throw refuse('its manifest.json names no pluginInterface: it is no plugin')
       if ('rejected' in finding) throw refuse(finding.rejected.reason)
       return finding.accepted
@@ -137,6 +140,8 @@ export class Installer {
     return result
   }
 }
+
+const isOfTheArchive = (error: unknown): error is Error => error instanceof StageError || (error as NodeJS.ErrnoException).code === 'ENOENT'
 
 const isSameId = (one: string, other: string): boolean => one.toLowerCase() === other.toLowerCase()
 
