@@ -1,4 +1,3 @@
-import { createHash } from 'node:crypto'
 import { mkdir, rm } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
 import PQueue from 'p-queue'
@@ -10,13 +9,17 @@ import { chooseTier } from './launch/choice.js'
 import type { Launch, Network, TierName } from './launch/tier.js'
 import { Hooks } from './hooks.js'
 import { createExchange, type Exchange } from './exchange.js'
-import { discover, type Candidate, type Rejection } from './discovery.js'
+import { discover, type Candidate, type Rejection, type Served } from './discovery.js'
+import { idFileName } from './idFileName.js'
+import { Installs, type Installation } from './installs.js'
 import { residentBytes } from './memory.js'
 import { defaultLimits, Unfit, type HostLimits } from './policy.js'
 import { readLogParams } from './pluginLog.js'
-import { throttleLines } from './throttleLines.js'
+import { whyNotTrusted, type SignaturePolicy } from './signature.js'
 import { pruneStaged } from './stage.js'
 import { Supervisor } from './supervisor.js'
+import { throttleLines } from './throttleLines.js'
+import { Unpacker } from './unpacker.js'
 import { watchDirectories } from './watch.js'
 
 /** What an administrator may change while the gateway runs. */
@@ -27,6 +30,9 @@ export interface HostSettings {
   directories: readonly string[]
   minimumTier: TierName
   allowUnconfined: readonly string[]
+  /** Public keys whose archives are trusted, and whether only those may run. */
+  trustedKeys: readonly string[]
+  requireSignature: boolean
 }
 
 export interface HostOptions {
@@ -45,14 +51,20 @@ const STARTS_AT_ONCE = 3
 const MAX_HEAP_MB = 192
 /** Finds external plugins, keeps them running in their sandboxes, and lets the rest of the gateway call them. */
 export class PluginHostCore {
+  /** The archives that were installed; a scan takes up what was changed there. */
+  readonly installs: Installs
+  readonly unpacker = new Unpacker()
   readonly #options: HostOptions
   readonly #limits: HostLimits
   readonly #supervisors = new Map<string, Supervisor>()
+  /** What the last scan found for it: whoever waits for his turn to start takes up that. */
+  readonly #found = new WeakMap<Supervisor, Candidate>()
   readonly #starts = new PQueue({ concurrency: STARTS_AT_ONCE })
   /** What the areas of the gateway want to do when plugins ask, tell, take over or change. */
   readonly hooks = new Hooks()
   readonly #warned = new Set<string>()
   #rejections: Rejection[] = []
+  #installations = new Map<string, Installation>()
   #scanning: Promise<void> | undefined
   #scansWanted = 0
   #unwatch: () => Promise<void> = () => Promise.resolve()
@@ -63,6 +75,7 @@ export class PluginHostCore {
   constructor(options: HostOptions) {
     this.#options = options
     this.#limits = { ...defaultLimits, ...options.limits }
+    this.installs = new Installs(join(resolve(options.dataDir), 'plugin-installs'))
   }
 
   get supervisors(): Supervisor[] {
@@ -71,6 +84,16 @@ export class PluginHostCore {
 
   get rejections(): readonly Rejection[] {
     return this.#rejections
+  }
+
+  /** Of a plugin that was installed, as of the last scan. */
+  installation(id: string): Installation | undefined {
+    return this.#installations.get(id.toLowerCase())
+  }
+
+  get signaturePolicy(): SignaturePolicy {
+    const { trustedKeys, requireSignature } = this.#options.settings()
+    return { trustedKeys, required: requireSignature }
   }
 
   supervisor(id: string): Supervisor | undefined {
@@ -85,8 +108,9 @@ export class PluginHostCore {
   /** Scans, starts what may run, and watches for changes. */
   async start(): Promise<void> {
     // What calls of an earlier run left behind, if it was killed.
-    for (const left of ['plugin-exchange', join('tmp', 'exchange')])
+    for (const left of ['plugin-exchange', join('tmp', 'exchange'), join('tmp', 'installs')])
       await rm(join(this.#options.dataDir, left), { recursive: true, force: true })
+    await this.installs.cleanUp()
     await mkdir(this.#scanDirectories()[0] ?? this.#options.dataDir, { recursive: true, mode: 0o700 })
     await this.scan()
     await this.#watch()
@@ -96,14 +120,19 @@ export class PluginHostCore {
   /** Looks through the directories again and makes what runs agree with them and with the settings. Scans asked for meanwhile become one more. */
   scan(): Promise<void> {
     this.#scansWanted += 1
-    this.#scanning ??= this.#scanAsWanted().finally(() => (this.#scanning = undefined))
+    this.#scanning ??= this.#scanAsWanted()
     return this.#scanning
   }
 
   async #scanAsWanted(): Promise<void> {
-    while (this.#scansWanted > 0 && !this.#stopped) {
-      this.#scansWanted = 0
-      await this.#scan()
+    try {
+      while (this.#scansWanted > 0 && !this.#stopped) {
+        this.#scansWanted = 0
+        await this.#scan()
+      }
+    } finally {
+      // At once: a scan that is asked for after the last look must not be taken for one under way.
+      this.#scanning = undefined
     }
   }
 
@@ -124,6 +153,14 @@ export class PluginHostCore {
     await supervisor.stop('stopped', 'stopped by an administrator')
   }
 
+  /** Removes what a plugin that is gone has left; its own data only when asked to. Nothing while there is one of its id. */
+  async discard(id: string, { data }: { data: boolean }): Promise<void> {
+    if (this.supervisor(id)) return
+    await this.#options.stopped.remove(id)
+    for (const kind of ['plugin-versions', 'plugin-exchange', ...(data ? ['plugin-data'] : [])])
+      await rm(this.#directoryOf(kind, id), { recursive: true, force: true })
+  }
+
   /** Stops every plugin, all at once, each by the stop ladder. */
   async stop(): Promise<void> {
     this.#stopped = true
@@ -131,6 +168,7 @@ export class PluginHostCore {
     this.#starts.clear()
     await this.#unwatch()
     await this.#scanning?.catch(() => undefined)
+    await this.unpacker.close()
     await Promise.all(this.supervisors.map(supervisor => supervisor.stop('stopped', 'the gateway stops')))
   }
 
@@ -160,17 +198,34 @@ export class PluginHostCore {
 
   async #scan(): Promise<void> {
     const unpackDir = this.#directoryOf('plugin-archives', 'unpacked')
-    const { accepted, rejected } = await discover(this.#scanDirectories(), unpackDir)
+    const policy = this.signaturePolicy
+    const served = this.#running(policy)
+    const installed = await this.installs.list()
+    const { accepted, rejected, unpacked } = await discover({
+      installed,
+      directories: this.#scanDirectories(),
+      unpackDir,
+      unpacker: this.unpacker,
+      policy,
+      served,
+    })
     if (this.#stopped) return
-    await pruneStaged(unpackDir, new Set(accepted.map(({ directory }) => directory)))
+    this.#installations = new Map(
+      installed.flatMap(entry => ('installation' in entry ? [[entry.installation.id.toLowerCase(), entry.installation]] : [])),
+    )
+    await pruneStaged(unpackDir, unpacked)
     this.#rejections = rejected
     for (const { id, source, reason } of rejected)
       this.#warnOnce(`${source}\0${reason}`, `plugin ${id} in ${source} is rejected: ${reason}`)
     const found = new Set(accepted.map(({ id }) => id.toLowerCase()))
     // A plugin whose files are damaged right now keeps running from its staged copy; one that is gone stops.
     const damaged = new Set(rejected.map(({ source }) => source))
-    const gone = this.supervisors.filter(({ id, candidate }) => !found.has(id.toLowerCase()) && !damaged.has(candidate.source))
-    await Promise.all(gone.map(supervisor => this.#forget(supervisor)))
+    const mayStay = ({ candidate }: Supervisor): boolean =>
+      damaged.has(candidate.source) && whyNotTrusted(candidate.evidence, policy) === undefined
+    const gone = this.supervisors.filter(supervisor => !found.has(supervisor.id.toLowerCase()) && !mayStay(supervisor))
+    const whyGone = ({ candidate }: Supervisor): string =>
+      rejected.find(({ source }) => source === candidate.source)?.reason ?? 'its files are gone'
+    await Promise.all(gone.map(supervisor => this.#forget(supervisor, whyGone(supervisor))))
     for (const supervisor of this.supervisors) {
       const rejection = rejected.find(({ source }) => source === supervisor.candidate.source)
       if (rejection && !found.has(supervisor.id.toLowerCase())) supervisor.lastError = `its changed files are rejected: ${rejection.reason}`
@@ -178,8 +233,15 @@ export class PluginHostCore {
     for (const candidate of accepted) this.#reconcile(candidate)
   }
 
-  async #forget(supervisor: Supervisor): Promise<void> {
-    await supervisor.stop('stopped', 'its files are gone')
+  /** What an interruption of its files must not replace. */
+  #running(policy: SignaturePolicy): Served[] {
+    const isUp = ({ state, candidate }: Supervisor): boolean =>
+      !['discovered', 'disabled', 'stopped', 'failed'].includes(state) && whyNotTrusted(candidate.evidence, policy) === undefined
+    return this.supervisors.filter(isUp).map(({ id, candidate }) => ({ id, version: candidate.manifest.version, source: candidate.source }))
+  }
+
+  async #forget(supervisor: Supervisor, reason: string): Promise<void> {
+    await supervisor.stop('stopped', reason)
     this.#supervisors.delete(supervisor.id.toLowerCase())
     this.hooks.tellChange(supervisor.id)
   }
@@ -195,9 +257,10 @@ export class PluginHostCore {
       if (supervisor.state !== rest.state || supervisor.current) void supervisor.stop(rest.state, rest.reason)
       return
     }
+    this.#found.set(supervisor, candidate)
     void this.#starts.add(async () => {
       // It may have been stopped or switched off while it waited for its turn.
-      if (!this.#stopped && !this.#mustRest(candidate.id)) await supervisor.run(candidate)
+      if (!this.#stopped && !this.#mustRest(candidate.id)) await supervisor.run(this.#found.get(supervisor) ?? candidate)
     })
   }
 
@@ -285,7 +348,7 @@ export class PluginHostCore {
 
   /** Ends what takes more memory or disk than it may. A look that takes longer than the interval is not doubled. */
   async #checkUse(): Promise<void> {
-    if (this.#checking) return
+    if (this.#checking || this.#stopped) return
     this.#checking = true
     try {
       await this.#checkMemory()
@@ -309,7 +372,7 @@ export class PluginHostCore {
   }
 
   #directoryOf(kind: string, id: string): string {
-    return join(resolve(this.#options.dataDir), kind, directoryName(id))
+    return join(resolve(this.#options.dataDir), kind, idFileName(id))
   }
 
   #warnOnce(key: string, message: string): void {
@@ -325,11 +388,4 @@ export const networkOf = ({ manifest }: Candidate): Network => {
   const hosts = manifest.permissions?.net
   if (hosts === undefined) return { kind: manifest.pluginInterface === 'ChannelAdapter' ? 'open' : 'none' }
   return hosts.length === 0 ? { kind: 'none' } : { kind: 'hosts', hosts }
-}
-
-/** An id as a file name: short, the same for every case of its letters, and never another plugin's. */
-const directoryName = (id: string): string => {
-  const lower = id.toLowerCase()
-  if (/^[a-z0-9][a-z0-9-]{0,63}$/.test(lower)) return lower
-  return `${lower.replaceAll(/[^a-z0-9]+/g, '-').slice(0, 40)}_${createHash('sha256').update(lower).digest('hex').slice(0, 16)}`
 }

@@ -70,6 +70,9 @@ export class Supervisor {
   #pinging: NodeJS.Timeout | undefined
   #retry: NodeJS.Timeout | undefined
   #turn: Promise<unknown> = Promise.resolve()
+  /** A process is starting: the copy that it starts from is not known as in use yet. */
+  #isStarting = false
+  #pruning: Promise<unknown> = Promise.resolve()
 
   constructor(candidate: Candidate, around: SupervisorSurroundings) {
     this.id = candidate.id
@@ -186,6 +189,7 @@ export class Supervisor {
       this.#serveWith(next)
       this.#drain(old, `replaced by version ${candidate.manifest.version}`)
     } catch (error) {
+      this.#isStarting = false
       this.#refused = candidate.listing.signature
       this.#complain(`version ${candidate.manifest.version} could not replace the running one: ${(error as Error).message}`)
       if (old.process.ended) this.#afterCrash()
@@ -201,6 +205,7 @@ export class Supervisor {
       await this.#handOver(next, undefined)
       this.#serveWith(next)
     } catch (error) {
+      this.#isStarting = false
       const { message } = error as Error
       if (message !== this.lastError || !(error instanceof Unfit)) this.#complain(message)
       if (error instanceof Unfit) {
@@ -211,6 +216,8 @@ export class Supervisor {
   }
 
   async #launch(candidate: Candidate): Promise<Running> {
+    this.#isStarting = true
+    await this.#pruning
     const directory = await stageDirectory(candidate.directory, candidate.listing, this.#around.stagingDir)
     const { tier, launch } = await this.#around.prepare(candidate, directory)
     const write = throttleLines(line => {
@@ -237,6 +244,7 @@ export class Supervisor {
 
   #serveWith(running: Running): void {
     this.#current = running
+    this.#isStarting = false
     this.#readySince = Date.now()
     this.#misses = 0
     void running.process.exited.then(ending => {
@@ -319,10 +327,12 @@ export class Supervisor {
 
   /** Removes the staged copies that nothing runs from any more. */
   #prune(): void {
+    if (this.#isStarting) return
     const running = [this.#current, ...this.#draining.keys()].filter(one => one !== undefined)
-    pruneStaged(this.#around.stagingDir, new Set(running.map(({ directory }) => directory))).catch((error: unknown) => {
+    const pruned = pruneStaged(this.#around.stagingDir, new Set(running.map(({ directory }) => directory))).catch((error: unknown) => {
       this.#around.log.warn({ err: error }, `old copies of the plugin ${this.id} could not be removed`)
     })
+    this.#pruning = Promise.all([this.#pruning, pruned])
   }
 
   /** Ends a process that misbehaves; what follows is what follows a crash. */

@@ -3,6 +3,8 @@ import { mkdir, readdir, readFile, rename, rm, stat } from 'node:fs/promises'
 import { dirname, join, relative, resolve, sep } from 'node:path'
 import { pipeline } from 'node:stream/promises'
 import { ZipFile } from 'yazl'
+import { DIGESTS_FILE, INTEGRITY_FOLDER, sha256, SIGNATURE_FILE, writeDigests } from '../archiveFormat.js'
+import { ArchiveNames, show } from '../archiveNames.js'
 import { findEntry } from '../entry.js'
 import { CliError, type PluginProject } from './project.js'
 
@@ -13,13 +15,25 @@ const SCRIPT = /\.[cm]?[jt]sx?$/
 /** Whether the entry is bundled: JavaScript and TypeScript are, any other program is shipped as it is. */
 export const isScript = ({ manifest }: PluginProject): boolean => SCRIPT.test(manifest.entrypoint)
 
-/** Writes the `.service-plugin` archive. `script` is the bundle of a JavaScript plugin. Returns the names inside. */
-export async function writeArchive(project: PluginProject, script: string | undefined, out: string): Promise<string[]> {
+interface ArchiveOptions {
+  /** The bundle of a JavaScript plugin. */
+  script: string | undefined
+  out: string
+  /** Signs the text of the digests. */
+  sign: ((digests: string) => string) | undefined
+}
+
+/** Writes the `.service-plugin` archive with the digests of its files. Returns the names inside. */
+export async function writeArchive(project: PluginProject, { script, out, sign }: ArchiveOptions): Promise<string[]> {
   const entries = new Map<string, Buffer>([['manifest.json', await readFile(join(project.directory, 'manifest.json'))]])
   if (script !== undefined) entries.set(`${project.manifest.name}.mjs`, Buffer.from(script))
   for (const file of await listFiles(project, script === undefined ? await programFiles(project) : [])) {
     if (!entries.has(file)) entries.set(file, await readFile(join(project.directory, file)))
   }
+  checkNames(entries.keys())
+  const digests = writeDigests(new Map([...entries].map(([name, content]) => [name, sha256(content)])))
+  entries.set(DIGESTS_FILE, Buffer.from(digests))
+  if (sign) entries.set(SIGNATURE_FILE, Buffer.from(sign(digests)))
   const names = [...entries.keys()].sort((a, b) => (a < b ? -1 : 1))
   const zip = new ZipFile()
   for (const name of names) {
@@ -36,6 +50,15 @@ export async function writeArchive(project: PluginProject, script: string | unde
     throw error
   }
   return names
+}
+
+/** The gateway refuses such names, and with them the archive. */
+function checkNames(names: Iterable<string>): void {
+  const known = new ArchiveNames()
+  for (const name of names) {
+    const wrong = name.startsWith(INTEGRITY_FOLDER) ? `is below ${INTEGRITY_FOLDER}, which the archive keeps for itself` : known.add(name)
+    if (wrong !== undefined) throw new CliError(`The file name ${show(name)} ${wrong}: rename it, or leave it out of "files"`)
+  }
 }
 
 /** Of a program in another language: the entry, its runtime configuration, and what its command names of this folder. */

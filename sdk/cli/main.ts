@@ -4,6 +4,7 @@ import { Command, Option } from 'commander'
 import { isScript, writeArchive } from './archive.js'
 import { bundle } from './bundle.js'
 import { checkProject, CliError, type PluginProject } from './project.js'
+import { generateKey, readSigner } from './signing.js'
 import { KINDS, scaffold, type Kind } from './scaffold.js'
 
 const { version } = createRequire(import.meta.url)('@agent-gateway/sdk/package.json') as { version: string }
@@ -25,7 +26,22 @@ async function validate(directory: string): Promise<PluginProject> {
   return project
 }
 
-async function build(directory: string, { out, archive }: { out?: string; archive: boolean }): Promise<void> {
+async function keygen({ out }: { out: string }): Promise<void> {
+  const file = resolve(out)
+  const publicKey = await generateKey(file)
+  say(`wrote the private key ${near(file)}: keep it secret, and sign with it: service dev build --sign ${near(file)}`)
+  say('the public key, for Service:Plugins:TrustedKeys of the gateways that shall trust it:')
+  say(publicKey)
+}
+
+interface BuildOptions {
+  out?: string
+  archive: boolean
+  sign?: string
+}
+
+async function build(directory: string, { out, archive, sign: keyFile }: BuildOptions): Promise<void> {
+  const sign = keyFile === undefined ? undefined : await readSigner(resolve(keyFile))
   const project = await validate(directory)
   const script = isScript(project) ? await bundle(project) : undefined
   if (script) say(`wrote ${near(script.file)} (${Math.ceil(script.text.length / 1024)} KiB)`)
@@ -34,7 +50,7 @@ async function build(directory: string, { out, archive }: { out?: string; archiv
     return
   }
   const file = resolve(out ?? join(project.directory, `${project.manifest.name}-${project.manifest.version}.service-plugin`))
-  const names = await writeArchive(project, script?.text, file)
+  const names = await writeArchive(project, { script: script?.text, out: file, sign })
   say(`wrote ${near(file)} (${names.join(', ')})`)
 }
 
@@ -59,7 +75,13 @@ dev
   .description('check, bundle into publish/, and write the .service-plugin archive')
   .option('--out <file>', 'where the archive goes (default: <name>-<version>.service-plugin in the folder)')
   .option('--no-archive', 'only the bundle')
-  .action((directory: string | undefined, options: { out?: string; archive: boolean }) => build(directory ?? '.', options))
+  .addOption(new Option('--sign <key file>', 'sign the archive with a private key of "service dev keygen"').conflicts('archive'))
+  .action((directory: string | undefined, options: BuildOptions) => build(directory ?? '.', options))
+dev
+  .command('keygen')
+  .description('make a key to sign archives with, and print its public half')
+  .option('--out <file>', 'where the private key goes', 'service-plugin.key')
+  .action(keygen)
 
 try {
   await program.parseAsync()

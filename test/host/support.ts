@@ -67,6 +67,8 @@ export const startHost = async (
     directories: [],
     minimumTier: 'node-permission',
     allowUnconfined: [],
+    trustedKeys: [],
+    requireSignature: false,
     ...options.settings,
   }
   const stopped = new Set<string>()
