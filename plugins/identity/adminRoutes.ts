@@ -4,7 +4,7 @@ import type { Caller } from '../../core/http/caller.js'
 import { pageOf, pageOfList, pageQuery } from '../../core/http/page.js'
 import { route, type Route } from '../../core/http/route.js'
 import type { Audit } from '../audit/contract.js'
-import { Email, Name, NewPassword, TenantSlug } from './accountPolicy.js'
+import { Email, MAX_NAME_LENGTH, Name, NewPassword, TenantSlug } from './accountPolicy.js'
 import { User } from './contract.js'
 import { permissions } from './permissions.js'
 import { roles, USER_ROLE } from './roles.js'
@@ -93,7 +93,7 @@ const userRoutes = ({ users, sessions, audit }: Parts): Route[] => {
       handle: ({ caller, body }) => {
         const { email, password } = body
         const tenant = body.tenant === undefined ? caller.tenant : body.tenant
-        const name = body.name ?? email.trim().split('@')[0] ?? email
+        const name = body.name ?? email.trim().replace(/@.*/s, '').slice(0, MAX_NAME_LENGTH)
         const details = { email, roles: body.roles, tenant }
         return audited(audit, caller, 'users.create', details, async () => {
           if (caller.tenant !== null && tenant !== caller.tenant) throw notAuthorized('Users can be created in the own tenant only')

@@ -1,5 +1,5 @@
 import { createHash, randomBytes, timingSafeEqual } from 'node:crypto'
-import { conflict, missingPermission, notFound, unauthenticated, validationFailed } from '../../core/errors.js'
+import { conflict, missingPermission, notAuthorized, notFound, unauthenticated, validationFailed } from '../../core/errors.js'
 import type { Caller } from '../../core/http/caller.js'
 import type { Collection, Page, PageOptions } from '../../core/store/collection.js'
 import { useInterval, type LastUse } from './lastUse.js'
@@ -35,12 +35,14 @@ export class ApiTokens {
 
   /**
    * The stored token and, this once, its text. Rejects with `validation_failed` for an unknown permission,
-   * `not_authorized` for one that the user lacks, and `conflict` when the user has too many tokens.
+   * `not_authorized` for one that the user lacks, and `conflict` when the user has too many tokens. A token made with
+   * another one, `madeWith`, must not outlive it: `not_authorized`.
    */
   async create(
     userId: string,
     user: Snapshot,
     { name, expiresInDays, permissions }: NewApiToken,
+    madeWith?: string,
   ): Promise<{ row: ApiTokenRow; token: string }> {
     checkPermissions(permissions ?? [], permissionsOf(user.roles))
     const selector = randomBytes(12).toString('base64url')
@@ -57,6 +59,7 @@ export class ApiTokens {
       lastUsedAt: null,
       ...(expiresInDays === undefined ? {} : { expiresAt: new Date(now + expiresInDays * DAY_MS).toISOString() }),
     }
+    if (madeWith !== undefined) await this.#checkOutlived(row, madeWith)
     await this.#rows.insertOne(row)
     // Counted after the insertion, so that creating many at once cannot pass the limit.
     if ((await this.#rows.count({ userId })) > MAX_TOKENS) {
@@ -90,6 +93,13 @@ export class ApiTokens {
 
   async removeAll(userId: string): Promise<void> {
     await this.#rows.deleteMany({ userId })
+  }
+
+  async #checkOutlived({ expiresAt }: ApiTokenRow, madeWith: string): Promise<void> {
+    const maker = await this.#rows.findOne({ id: madeWith })
+    if (!maker) throw unauthenticated()
+    if (maker.expiresAt !== undefined && (expiresAt === undefined || expiresAt > maker.expiresAt))
+      throw notAuthorized(`A token cannot make one that outlives it: this one ends at ${maker.expiresAt}. Use a login`)
   }
 
   /** Brings a user's changed roles to its tokens; an older snapshot never replaces a newer one. */

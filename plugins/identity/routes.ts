@@ -148,14 +148,20 @@ const tokenRoutes = ({ users, tokens, audit }: Parts): Route[] => [
     access: 'user',
     limit: 'write',
     summary: 'Create an API token',
-    description: 'A token with a permissions list has those at most: it carries no role, and it cannot manage tokens or sessions.',
+    description:
+      'A token with a permissions list has those at most: it carries no role, and it cannot manage tokens or sessions. ' +
+      'A token made with another token cannot outlive it.',
     body: NewApiToken,
     returns: CreatedApiToken,
     status: 201,
     location: ({ id }) => `/auth/tokens/${id}`,
     handle: async ({ caller, body }) => {
       requireWholeUser(caller)
-      const { row, token } = await users.createToken(caller.userId, body)
+      const { row, token } = await users.createToken(
+        caller.userId,
+        body,
+        caller.credential.kind === 'token' ? caller.credential.id : undefined,
+      )
       await audit.record(caller, { action: 'auth.token.create', target: row.id, details: { name: row.name, permissions: row.permissions } })
       return { ...toApiToken(row), token }
     },

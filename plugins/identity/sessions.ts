@@ -60,9 +60,9 @@ export class Sessions {
   }
 
   /** The caller behind a verified token. Rejects with `unauthenticated` when its session has ended or has a newer token. */
-  async check({ sessionId, tokenId }: TokenClaims): Promise<Caller> {
+  async check({ userId, sessionId, tokenId }: TokenClaims): Promise<Caller> {
     const row = await this.#rows.findOne({ id: sessionId })
-    if (!row || row.tokenId !== tokenId || row.user.disabled || !this.#isAlive(row)) throw unauthenticated()
+    if (!row || row.tokenId !== tokenId || row.userId !== userId || row.user.disabled || !this.#isAlive(row)) throw unauthenticated()
     const idleTimeoutMs = this.#times.idleTimeoutMs()
     const now = Date.now()
     if (now - Date.parse(row.lastUsedAt) > useInterval(idleTimeoutMs)) {
@@ -72,7 +72,7 @@ export class Sessions {
     const { roles, tenant } = row.user
     return {
       kind: 'user',
-      userId: row.userId,
+      userId,
       tenant,
       roles,
       permissions: permissionsOf(roles),

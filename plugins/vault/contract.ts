@@ -7,12 +7,17 @@ import type { Owner } from '../../core/store/collection.js'
  */
 export interface Vault {
   put(owner: Owner, name: string, value: string): Promise<void>
-  /** `null` when there is none. Every value handed out is registered for redaction. */
+  /** `null` when there is none. Rejects with `UnreadableSecret`. Every value handed out is registered for redaction. */
   get(owner: Owner, name: string): Promise<string | null>
   /** Removes the secret `name`, or with a trailing slash every secret below it. */
   remove(owner: Owner, name: string): Promise<void>
   /** Makes a new key, re-encrypts everything with it, then forgets the old ones. Safe to interrupt and repeat. */
   rotate(): Promise<{ reencrypted: number }>
+}
+
+/** A stored secret cannot be opened; the message names it, and never holds the value. */
+export class UnreadableSecret extends Error {
+  override readonly name = 'UnreadableSecret'
 }
 
 /** Whose the gateway's own secrets are, such as its signing keys. No user has this id. */

@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto'
 import { payloadTooLarge } from '../../core/errors.js'
 import { registerSecret } from '../../core/redaction.js'
 import type { Owned, Owner, ScopedHandle } from '../../core/store/collection.js'
-import type { Vault } from './contract.js'
+import { UnreadableSecret, type Vault } from './contract.js'
 import type { RootKeys } from './rootKeys.js'
 import { seal, unseal, type Sealed } from './seal.js'
 
@@ -90,11 +90,11 @@ export class SecretVault implements Vault {
 
   async #open(owner: Owner, name: string, { kid, sealed }: SecretRow): Promise<string> {
     const root = this.#keys.find(kid)
-    if (!root) throw new Error(`The secret ${name} cannot be opened: ${this.#keys.source} lacks the key ${kid}`)
+    if (!root) throw new UnreadableSecret(`The secret ${name} cannot be opened: ${this.#keys.source} lacks the key ${kid}`)
     try {
       return await unseal(root, owner, name, sealed)
     } catch (cause) {
-      throw new Error(`The secret ${name} cannot be opened: its ciphertext was changed, or belongs to another record`, { cause })
+      throw new UnreadableSecret(`The secret ${name} cannot be opened: its ciphertext was changed, or belongs to another record`, { cause })
     }
   }
 
