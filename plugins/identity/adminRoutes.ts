@@ -54,9 +54,10 @@ interface Parts {
   sessions: Sessions
   tenants: Tenants
   audit: Audit
+  rotateSigningKey: () => Promise<void>
 }
 
-export const adminRoutes = (parts: Parts): Route[] => [...userRoutes(parts), ...roleRoutes(), ...tenantRoutes(parts)]
+export const adminRoutes = (parts: Parts): Route[] => [...userRoutes(parts), ...roleRoutes(), ...tenantRoutes(parts), ...keyRoutes(parts)]
 
 const userRoutes = ({ users, sessions, audit }: Parts): Route[] => {
   /** A user of the tenant that the administrator works in; without a tenant, any. */
@@ -213,7 +214,7 @@ const tenantRoutes = ({ tenants, audit }: Parts): Route[] => [
   route({
     method: 'POST',
     path: '/admin/tenants',
-    access: 'admin',
+    access: 'gatewayAdmin',
     limit: 'write',
     summary: 'Create a tenant',
     body: NewTenant,
@@ -221,10 +222,21 @@ const tenantRoutes = ({ tenants, audit }: Parts): Route[] => [
     status: 201,
     location: ({ id }) => `/admin/tenants/${id}`,
     handle: ({ caller, body }) =>
-      audited(audit, caller, 'tenants.create', { slug: body.slug }, (): Promise<TenantRow> => {
-        if (caller.tenant !== null) throw notAuthorized('Tenants are created by an administrator who belongs to none')
-        return tenants.create(body.slug, body.name ?? body.slug)
-      }),
+      audited(audit, caller, 'tenants.create', { slug: body.slug }, (): Promise<TenantRow> =>
+        tenants.create(body.slug, body.name ?? body.slug),
+      ),
+  }),
+]
+
+const keyRoutes = ({ rotateSigningKey, audit }: Parts): Route[] => [
+  route({
+    method: 'POST',
+    path: '/admin/signing-key/rotate',
+    access: 'gatewayAdmin',
+    limit: 'expensive',
+    summary: 'Sign new session tokens with a new key',
+    description: 'Tokens of the old key stay good until they expire; to end sessions at once, log their users out.',
+    handle: ({ caller }) => audited(audit, caller, 'identity.rotateSigningKey', {}, rotateSigningKey),
   }),
 ]
 

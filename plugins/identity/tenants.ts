@@ -45,7 +45,7 @@ export class Tenants {
 
   async #enter(caller: Caller, slug: string): Promise<Caller> {
     if (!(await this.#rows.findOne({ slug }))) throw foreignTenant()
-    return { ...caller, tenant: slug }
+    return { ...caller, tenant: slug, visiting: true }
   }
 }
 

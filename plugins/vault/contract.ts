@@ -11,7 +11,11 @@ export interface Vault {
   get(owner: Owner, name: string): Promise<string | null>
   /** Removes the secret `name`, or with a trailing slash every secret below it. */
   remove(owner: Owner, name: string): Promise<void>
-  /** Makes a new key, re-encrypts everything with it, then forgets the old ones. Safe to interrupt and repeat. */
+  /**
+   * Makes a new key, encrypts everything anew with it, then forgets the old ones. What interrupts it loses nothing, and
+   * the next start goes on with it. Rejects with `conflict`, naming them, when secrets cannot be opened: their keys are
+   * kept. Keys of the environment are not ours to make: everything moves to the first of them.
+   */
   rotate(): Promise<{ reencrypted: number }>
 }
 

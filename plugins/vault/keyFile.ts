@@ -1,8 +1,7 @@
-import { createHash, randomBytes, randomUUID } from 'node:crypto'
-import { link, mkdir, open, readFile, rm, stat } from 'node:fs/promises'
-import { dirname } from 'node:path'
+import { createHash, randomBytes } from 'node:crypto'
+import { readFile, stat } from 'node:fs/promises'
 import { z } from 'zod'
-import { syncDirectory, writeFileAtomically } from '../../core/files.js'
+import { createFileAtomically, writeFileAtomically } from '../../core/files.js'
 
 /** A root key: it wraps the key of each secret. */
 export interface RootKey {
@@ -61,25 +60,7 @@ export const writeKeyFile = (file: string, keys: readonly RootKey[]): Promise<vo
 
 /** Creates the file with a new key unless another process was faster; either way the keys that now stand in it. */
 export const createKeyFile = async (file: string): Promise<RootKey[]> => {
-  const directory = dirname(file)
-  await mkdir(directory, { recursive: true, mode: 0o700 })
-  const draft = `${file}.${randomUUID()}.tmp`
-  try {
-    const handle = await open(draft, 'wx', 0o600)
-    try {
-      await handle.writeFile(render([newKey()]))
-      await handle.sync()
-    } finally {
-      await handle.close()
-    }
-    await link(draft, file).catch((error: unknown) => {
-      // A link, unlike a rename, never replaces a key that is already in use.
-      if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error
-    })
-  } finally {
-    await rm(draft, { force: true })
-  }
-  await syncDirectory(directory)
+  await createFileAtomically(file, render([newKey()]))
   const keys = await readKeyFile(file)
   if (!keys) throw new Error(`The vault key file ${file} vanished right after it was created`)
   return keys

@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto'
-import { payloadTooLarge } from '../../core/errors.js'
+import { conflict, payloadTooLarge, serviceUnavailable } from '../../core/errors.js'
 import { registerSecret } from '../../core/redaction.js'
 import type { Owned, Owner, ScopedHandle } from '../../core/store/collection.js'
 import { UnreadableSecret, type Vault } from './contract.js'
@@ -18,6 +18,8 @@ export interface SecretRow {
 
 /** Re-encrypted between two looks at the store. */
 const BATCH = 100
+/** Secrets named in a message. */
+const MAX_NAMES = 10
 const MAX_SECRET_BYTES = 64 * 1024
 /** The character after `/`: the end of the range of names below a prefix. */
 const AFTER_SLASH = '0'
@@ -43,6 +45,8 @@ export class SecretVault implements Vault {
   readonly #keys: RootKeys
   readonly #puts = new Set<Promise<void>>()
   #rotation: Promise<{ reencrypted: number }> | undefined
+  #moving: Promise<number> | undefined
+  #stopped = false
 
   constructor(rows: ScopedHandle<SecretRow>, keys: RootKeys) {
     this.#rows = rows
@@ -80,6 +84,28 @@ export class SecretVault implements Vault {
     return this.#rotation
   }
 
+  /**
+   * Finishes a rotation that was interrupted, or begun by putting a new key before the one in the environment: with
+   * several keys, everything moves to the current one. Resolves with how many secrets did; `null`: nothing to do,
+   * or stopped before the end.
+   */
+  async resume(): Promise<number | null> {
+    if (this.#keys.kids.length < 2) return null
+    this.#moving = this.#moveAll()
+    try {
+      return await this.#moving
+    } catch (error) {
+      if (this.#stopped) return null
+      throw error
+    }
+  }
+
+  /** Leaves a rotation where it is, for the next start to finish; resolves when nothing is being written. */
+  async stop(): Promise<void> {
+    this.#stopped = true
+    await Promise.allSettled([...this.#puts, this.#rotation, this.#moving])
+  }
+
   async #write(owner: Owner, name: string, value: string): Promise<void> {
     const root = await this.#keys.current()
     const sealed = await seal(root, owner, name, value)
@@ -99,27 +125,41 @@ export class SecretVault implements Vault {
   }
 
   async #rotate(): Promise<{ reencrypted: number }> {
-    const { kid } = await this.#keys.advance()
+    await this.#moving?.catch(() => undefined)
+    await this.#keys.advance()
+    this.#moving = this.#moveAll()
+    return { reencrypted: await this.#moving }
+  }
+
+  /** Encrypts everything with the current key and forgets the others; resolves with how many secrets that were. */
+  async #moveAll(): Promise<number> {
+    const { kid } = await this.#keys.current()
     // A write that began with the old key must be in the store before the store is searched for the old key.
     await Promise.allSettled(this.#puts)
-    const failed: string[] = []
-    let reencrypted = 0
+    const failed: { names: string[]; count: number; kids: Set<string> } = { names: [], count: 0, kids: new Set() }
+    let moved = 0
     let last = ''
     for (;;) {
       const rows = await this.#rows.everyone.find({ kid: { $ne: kid }, id: { $gt: last } }, { sort: { id: 1 }, limit: BATCH })
       for (const row of rows) {
-        if (await this.#reencrypt(row)) reencrypted += 1
-        else failed.push(row.name)
+        if (this.#stopped) throw serviceUnavailable('The gateway stops: its next start goes on with the rotation')
+        if (await this.#reencrypt(row)) moved += 1
+        else {
+          failed.count += 1
+          failed.kids.add(row.kid)
+          if (failed.names.length < MAX_NAMES) failed.names.push(row.name)
+        }
         last = row.id
       }
       if (rows.length < BATCH) break
     }
-    if (failed.length > 0)
-      throw new Error(
-        `${failed.length} secrets cannot be opened and were not re-encrypted: ${failed.slice(0, 10).join(', ')}. The old keys are kept; remove these secrets, or set them again, and repeat`,
+    // The keys of what could not be opened stay: it may be put right.
+    await this.#keys.keepOnly(failed.kids)
+    if (failed.count > 0)
+      throw conflict(
+        `${failed.count} secrets cannot be opened and were not encrypted anew: ${failed.names.join(', ')}. Their keys are kept; remove these secrets, or set them again, and repeat`,
       )
-    await this.#keys.dropOld()
-    return { reencrypted }
+    return moved
   }
 
   /** Whether nothing is left under the row's old key. A value that was replaced meanwhile already has the new one. */
@@ -132,7 +172,7 @@ export class SecretVault implements Vault {
       return false
     }
     const sealed = await seal(root, row, row.name, value)
-    await this.#rows.everyone.updateOne({ id: row.id, 'sealed.tag': row.sealed.tag }, { $set: { kid: root.kid, sealed } })
+    await this.#rows.everyone.updateOne({ id: row.id, kid: row.kid, 'sealed.tag': row.sealed.tag }, { $set: { kid: root.kid, sealed } })
     return true
   }
 }
