@@ -15,6 +15,12 @@ export const checkAutoAdminHost = (host: string): void => {
   )
 }
 
+/** What proxies add of themselves; those of others begin with `x-forwarded-`. */
+const PROXY_HEADERS = ['forwarded', 'via', 'x-real-ip']
+
+const isForwarded = (headers: IncomingHttpHeaders): boolean =>
+  Object.keys(headers).some(name => PROXY_HEADERS.includes(name) || name.startsWith('x-forwarded-'))
+
 const hostnameOf = (authority: string): string => authority.replace(/:\d+$/, '')
 
 /**
@@ -26,7 +32,7 @@ export const autoAdminRefusal = (headers: IncomingHttpHeaders, allowedOrigins: r
   const { host = '', origin, authorization } = headers
   if (authorization !== undefined) return 'the Authorization header holds no bearer token'
   if (!isLoopback(hostnameOf(host))) return 'the Host header does not name this machine'
-  if (headers.forwarded !== undefined || headers['x-forwarded-for'] !== undefined) return 'it was forwarded by a proxy'
+  if (isForwarded(headers)) return 'it was forwarded by a proxy'
   if (origin !== undefined && allowedOrigins.includes(origin)) return undefined
   if (origin !== undefined && origin !== `http://${host}`) return 'it comes from a page of another origin'
   const site = headers['sec-fetch-site']
