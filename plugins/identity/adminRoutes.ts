@@ -212,6 +212,16 @@ const tenantRoutes = ({ tenants, audit }: Parts): Route[] => [
     handle: ({ caller, query }) => tenants.list(caller.tenant, query),
   }),
   route({
+    method: 'GET',
+    path: '/admin/tenants/:id',
+    access: 'admin',
+    limit: 'read',
+    summary: 'One tenant',
+    params: byId,
+    returns: Tenant,
+    handle: ({ caller, params }) => tenants.find(caller.tenant, params.id),
+  }),
+  route({
     method: 'POST',
     path: '/admin/tenants',
     access: 'gatewayAdmin',

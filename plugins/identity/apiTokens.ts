@@ -75,7 +75,7 @@ export class ApiTokens {
     const row = selector === undefined ? null : await this.#rows.findOne({ id: `tok_${selector}` })
     if (!row || secret === undefined || !timingSafeEqual(Buffer.from(hashOf(secret)), Buffer.from(row.hash))) throw unauthenticated()
     const now = Date.now()
-    if (row.user.disabled || (row.expiresAt !== undefined && Date.parse(row.expiresAt) <= now)) throw unauthenticated()
+    if (row.user.disabled || hasEnded(row)) throw unauthenticated()
     if (row.lastUsedAt === null || now - Date.parse(row.lastUsedAt) > useInterval(Infinity))
       this.#lastUse.note(row.id, () => this.#rows.updateOne({ id: row.id }, { $set: { lastUsedAt: new Date(now).toISOString() } }))
     return callerOf(row)
@@ -84,6 +84,13 @@ export class ApiTokens {
   list(userId: string, options: PageOptions): Promise<Page<ApiTokenRow>> {
     const stillGood = [{ expiresAt: { $exists: false } }, { expiresAt: { $gt: new Date().toISOString() } }]
     return this.#rows.page({ userId, $or: stillGood }, options)
+  }
+
+  /** Rejects with `not_found` when the user has no such token, or it has expired. */
+  async find(userId: string, id: string): Promise<ApiTokenRow> {
+    const row = await this.#rows.findOne({ id, userId })
+    if (!row || hasEnded(row)) throw notFound('API token')
+    return row
   }
 
   /** Rejects with `not_found` when the user has no such token. */
@@ -107,6 +114,8 @@ export class ApiTokens {
     await this.#rows.updateMany({ userId, 'user.version': { $lt: user.version } }, { $set: { user } })
   }
 }
+
+const hasEnded = ({ expiresAt }: ApiTokenRow): boolean => expiresAt !== undefined && Date.parse(expiresAt) <= Date.now()
 
 /** A token with a list carries no role, and of the list what its user still has. */
 const callerOf = ({ id, userId, user, permissions }: ApiTokenRow): Caller => {

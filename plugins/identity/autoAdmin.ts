@@ -1,4 +1,5 @@
 import type { IncomingHttpHeaders } from 'node:http'
+import { ConfigError } from '../../core/configLayers.js'
 import { unauthenticated } from '../../core/errors.js'
 import type { Caller } from '../../core/http/caller.js'
 import { isLoopback } from './loopback.js'
@@ -9,7 +10,7 @@ import type { Users } from './users.js'
 /** Throws when the gateway could be reached from other machines. */
 export const checkAutoAdminHost = (host: string): void => {
   if (isLoopback(host)) return
-  throw new Error(
+  throw new ConfigError(
     `Service:Auth:AutoAdmin makes every caller the administrator, so it is refused unless the gateway listens on loopback only. ` +
       `Set Service:Host to 127.0.0.1 (it is ${host}), or turn AutoAdmin off`,
   )

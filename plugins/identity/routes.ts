@@ -181,6 +181,20 @@ const tokenRoutes = ({ users, tokens, audit }: Parts): Route[] => [
     },
   }),
   route({
+    method: 'GET',
+    path: '/auth/tokens/:id',
+    access: 'user',
+    limit: 'read',
+    summary: 'One API token of the current user',
+    description: 'Without the token itself, which is shown at its creation only.',
+    params: byId,
+    returns: ApiToken,
+    handle: async ({ caller, params }) => {
+      requireWholeUser(caller)
+      return toApiToken(await tokens.find(caller.userId, params.id))
+    },
+  }),
+  route({
     method: 'DELETE',
     path: '/auth/tokens/:id',
     access: 'user',

@@ -1,6 +1,7 @@
 import { createHash, randomBytes } from 'node:crypto'
 import { readFile, stat } from 'node:fs/promises'
 import { z } from 'zod'
+import { ConfigError } from '../../core/configLayers.js'
 import { createFileAtomically, writeFileAtomically } from '../../core/files.js'
 
 /** A root key: it wraps the key of each secret. */
@@ -32,7 +33,7 @@ export const readKeyFile = async (file: string): Promise<RootKey[] | null> => {
   })
   if (!found) return null
   if (process.platform !== 'win32' && (found.mode & GROUP_AND_OTHERS) !== 0)
-    throw new Error(
+    throw new ConfigError(
       `The vault key file ${file} can be read by others than its owner (mode ${(found.mode & 0o777).toString(8)}). Run: chmod 600 ${file}`,
     )
   try {
@@ -46,7 +47,7 @@ export const readKeyFile = async (file: string): Promise<RootKey[] | null> => {
     // The parser's message may quote the file's text, so it is not passed on.
     const why =
       error instanceof SyntaxError || error instanceof z.ZodError ? 'it is not the JSON that the gateway writes' : (error as Error).message
-    throw new Error(
+    throw new ConfigError(
       `The vault key file ${file} is damaged: ${why}. Restore it from a backup; without it the stored secrets cannot be opened`,
     )
   }

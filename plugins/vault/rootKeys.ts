@@ -1,3 +1,4 @@
+import { ConfigError } from '../../core/configLayers.js'
 import { removeDrafts } from '../../core/files.js'
 import { createKeyFile, newKey, parseKey, readKeyFile, writeKeyFile, type RootKey } from './keyFile.js'
 
@@ -27,11 +28,11 @@ export const environmentKeys = (text: string): RootKeys => {
       try {
         return parseKey(part)
       } catch (error) {
-        throw new Error(`${source} is not valid: ${(error as Error).message} (make one with: openssl rand -base64 32)`)
+        throw new ConfigError(`${source} is not valid: ${(error as Error).message} (make one with: openssl rand -base64 32)`)
       }
     })
   const [first] = keys
-  if (!first) throw new Error(`${source} holds no key`)
+  if (!first) throw new ConfigError(`${source} holds no key`)
   return {
     source,
     kids: keys.map(({ kid }) => kid),

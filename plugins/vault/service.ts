@@ -1,4 +1,5 @@
 import { createHash } from 'node:crypto'
+import { ConfigError } from '../../core/configLayers.js'
 import { conflict, payloadTooLarge, serviceUnavailable } from '../../core/errors.js'
 import { registerSecret } from '../../core/redaction.js'
 import type { Owned, Owner, ScopedHandle } from '../../core/store/collection.js'
@@ -35,7 +36,7 @@ export const checkKeys = async (rows: ScopedHandle<SecretRow>, keys: RootKeys): 
   const orphan = await rows.everyone.findOne({ kid: { $nin: [...keys.kids] } })
   if (!orphan) return
   const problem = keys.kids.length === 0 ? `${keys.source} is missing` : `${keys.source} lacks the key ${orphan.kid}`
-  throw new Error(
+  throw new ConfigError(
     `${problem}, but stored secrets are encrypted with it. Restore it from a backup, or give the keys in Service:Vault:Key (every gateway on one store needs the same)`,
   )
 }
@@ -66,7 +67,10 @@ export class SecretVault implements Vault {
   }
 
   async get(owner: Owner, name: string): Promise<string | null> {
-    const row = await this.#rows.for(owner).findOne({ id: idOf(owner, name) })
+    const find = (): Promise<SecretRow | null> => this.#rows.for(owner).findOne({ id: idOf(owner, name) })
+    let row = await find()
+    // A rotation may have ended, and forgotten the row's key, since the row was read.
+    if (row && !this.#keys.find(row.kid)) row = await find()
     if (!row) return null
     const value = await this.#open(owner, name, row)
     registerSecret(value)

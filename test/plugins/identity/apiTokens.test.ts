@@ -31,6 +31,8 @@ describe('API tokens', () => {
     assert.equal(listed.body.items[0].id, created.body.id)
     assert.ok(!listed.text.includes(created.body.token.slice(20)))
     assert.ok(!('hash' in listed.body.items[0]))
+    const one = await gateway.call('GET', (created.headers.get('location') ?? '').replace(/^\/api/, ''), { token: user.token })
+    assert.deepEqual(one.body, listed.body.items[0])
   })
 
   it('stand in no file and in no log', async () => {
@@ -105,7 +107,8 @@ describe('API tokens', () => {
   it('are not found by another user', async () => {
     const user = await newcomer(gateway, admin)
     const { id, token } = (await create(admin)).body as { id: string; token: string }
-    assert.equal((await gateway.call('DELETE', `/auth/tokens/${id}`, { token: user.token })).status, 404)
+    for (const method of ['GET', 'DELETE'])
+      assert.equal((await gateway.call(method, `/auth/tokens/${id}`, { token: user.token })).status, 404)
     assert.equal(await statusOf(gateway, token), 200)
     assert.ok(!(await gateway.call('GET', '/auth/tokens', { token: user.token })).text.includes(id))
   })

@@ -87,6 +87,13 @@ describe('tenants', () => {
       assert.equal((await create({ email: 'out@acme.org', roles: ['Admin'], tenant })).status, 403, String(tenant))
     const moved = await gateway.call('PATCH', `/admin/users/${acmeAdmin.id}`, { token: acmeAdmin.token, body: { tenant: null } })
     assert.equal(moved.body.tenant, 'acme')
+    const all = (await gateway.call('GET', '/admin/tenants', { token: admin })).body.items as { id: string; slug: string }[]
+    for (const { id, slug } of all)
+      assert.equal(
+        (await gateway.call('GET', `/admin/tenants/${id}`, { token: acmeAdmin.token })).status,
+        slug === 'acme' ? 200 : 404,
+        slug,
+      )
     const listed = await gateway.call('GET', '/admin/tenants', { token: acmeAdmin.token })
     assert.deepEqual(
       (listed.body.items as { slug: string }[]).map(({ slug }) => slug),

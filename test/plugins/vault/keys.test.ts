@@ -5,6 +5,7 @@ import { join } from 'node:path'
 import { identityPlugins } from '../identity/identityPlugins.js'
 import { vault } from '../../../plugins/vault/contract.js'
 import { startGateway, type TestGateway } from '../../support/gateway.js'
+import { launchGateway } from '../../support/gatewayProcess.js'
 import { temporaryDirectory } from '../../support/store.js'
 import { waitFor } from '../../support/waitFor.js'
 
@@ -83,6 +84,17 @@ describe("the vault's keys", () => {
     await assert.rejects(stat(keyFile), { code: 'ENOENT' })
     await rename(`${keyFile}.elsewhere`, keyFile)
     assert.equal(await get('one'), VALUE)
+  })
+
+  it('that are missing are told of in one line by the program', async () => {
+    await put('one')
+    await rm(keyFile)
+    const why = await launchGateway({ dataDir: directory.path }).then(
+      () => assert.fail('it started'),
+      (error: unknown) => String(error),
+    )
+    const [last = ''] = why.trimEnd().split('\n').slice(-1)
+    assert.match(last, /^agent-gateway could not start\. The plugin "vault" could not start: the vault key file .* is missing/)
   })
 
   it('that vanish while the gateway runs are not made anew either', async () => {
