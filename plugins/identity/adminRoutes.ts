@@ -118,7 +118,8 @@ const userRoutes = ({ users, sessions, audit }: Parts): Route[] => {
       access: 'admin',
       limit: 'write',
       summary: 'Change a user',
-      description: 'A new password and disabling end its sessions. The last enabled administrator cannot be disabled or lose the role.',
+      description:
+        'A new password and disabling end its sessions, also the one that this request is made in; API tokens stay. The last enabled administrator cannot be disabled or lose the role.',
       params: byId,
       body: UserChanges,
       returns: AdminUser,

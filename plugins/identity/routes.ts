@@ -68,6 +68,8 @@ const sessionRoutes = ({ users, sessions, login, audit }: Parts): Route[] => [
     access: 'public',
     limit: 'write',
     summary: 'Log in with e-mail address and password',
+    description:
+      'After repeated failures 429 with Retry-After, by account and by network. A user has at most 50 sessions: one more ends the oldest.',
     body: z.object({ email: GivenEmail, password: GivenPassword }),
     returns: LoginAnswer,
     handle: async ({ body, address, headers }) => {
@@ -93,6 +95,7 @@ const sessionRoutes = ({ users, sessions, login, audit }: Parts): Route[] => [
     access: 'user',
     limit: 'write',
     summary: 'Get a new token; the old one stops working',
+    description: 'Of several refreshes with one token at once, one succeeds and the others are 401. A new lifetime begins.',
     returns: LoginAnswer,
     handle: async ({ caller, headers }) => {
       sessionOf(caller)

@@ -116,7 +116,7 @@ export class SigningKeys {
       this.#log.error(`the signing key ${id} is not in the vault: tokens signed with it are refused`)
     } catch (error) {
       if (!(error instanceof UnreadableSecret)) throw error
-      this.#log.error({ err: error }, `the signing key ${id} is not readable: tokens signed with it are refused`)
+      this.#log.error(`the signing key ${id} is not readable: tokens signed with it are refused`)
     }
     return undefined
   }

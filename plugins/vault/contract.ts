@@ -1,3 +1,4 @@
+import { GatewayError } from '../../core/errors.js'
 import { service } from '../../core/plugin.js'
 import type { Owner } from '../../core/store/collection.js'
 
@@ -19,9 +20,12 @@ export interface Vault {
   rotate(): Promise<{ reencrypted: number }>
 }
 
-/** A stored secret cannot be opened; the message names it, and never holds the value. */
-export class UnreadableSecret extends Error {
-  override readonly name = 'UnreadableSecret'
+/** A stored secret cannot be opened. The message is for the caller: it names the secret, and never holds the value. */
+export class UnreadableSecret extends GatewayError {
+  constructor(secret: string, why: string, cause?: unknown) {
+    super('conflict', `The secret ${secret} cannot be opened: ${why}. Set it again`, { cause })
+    this.name = 'UnreadableSecret'
+  }
 }
 
 /** Whose the gateway's own secrets are, such as its signing keys. No user has this id. */

@@ -27,7 +27,7 @@ export default definePlugin({
       ? environmentKeys(supplied)
       : await fileKeys(join(settings.dataDir.get(), 'vault.key'), () => checkKeys(store.secrets, keys))
     await checkKeys(store.secrets, keys)
-    const secrets = new SecretVault(store.secrets, keys)
+    const secrets = new SecretVault(store.secrets, keys, log)
     onStop(() => secrets.stop())
     // In the background: every key is at hand meanwhile, so nothing has to wait for it.
     secrets.resume().then(

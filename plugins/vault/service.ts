@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto'
 import { ConfigError } from '../../core/configLayers.js'
 import { conflict, payloadTooLarge, serviceUnavailable } from '../../core/errors.js'
+import type { Log } from '../../core/log.js'
 import { registerSecret } from '../../core/redaction.js'
 import type { Owned, Owner, ScopedHandle } from '../../core/store/collection.js'
 import { UnreadableSecret, type Vault } from './contract.js'
@@ -44,14 +45,16 @@ export const checkKeys = async (rows: ScopedHandle<SecretRow>, keys: RootKeys): 
 export class SecretVault implements Vault {
   readonly #rows: ScopedHandle<SecretRow>
   readonly #keys: RootKeys
+  readonly #log: Pick<Log, 'error'>
   readonly #puts = new Set<Promise<void>>()
   #rotation: Promise<{ reencrypted: number }> | undefined
   #moving: Promise<number> | undefined
   #stopped = false
 
-  constructor(rows: ScopedHandle<SecretRow>, keys: RootKeys) {
+  constructor(rows: ScopedHandle<SecretRow>, keys: RootKeys, log: Pick<Log, 'error'>) {
     this.#rows = rows
     this.#keys = keys
+    this.#log = log
   }
 
   async put(owner: Owner, name: string, value: string): Promise<void> {
@@ -72,9 +75,15 @@ export class SecretVault implements Vault {
     // A rotation may have ended, and forgotten the row's key, since the row was read.
     if (row && !this.#keys.find(row.kid)) row = await find()
     if (!row) return null
-    const value = await this.#open(owner, name, row)
-    registerSecret(value)
-    return value
+    try {
+      const value = await this.#open(owner, name, row)
+      registerSecret(value)
+      return value
+    } catch (error) {
+      // The caller is told, but only the operator can find out who changed the store.
+      this.#log.error({ err: error }, `the secret ${name} of ${owner.userId} cannot be opened`)
+      throw error
+    }
   }
 
   async remove(owner: Owner, name: string): Promise<void> {
@@ -120,11 +129,11 @@ export class SecretVault implements Vault {
 
   async #open(owner: Owner, name: string, { kid, sealed }: SecretRow): Promise<string> {
     const root = this.#keys.find(kid)
-    if (!root) throw new UnreadableSecret(`The secret ${name} cannot be opened: ${this.#keys.source} lacks the key ${kid}`)
+    if (!root) throw new UnreadableSecret(name, `${this.#keys.source} lacks the key ${kid}`)
     try {
       return await unseal(root, owner, name, sealed)
     } catch (cause) {
-      throw new UnreadableSecret(`The secret ${name} cannot be opened: its ciphertext was changed, or belongs to another record`, { cause })
+      throw new UnreadableSecret(name, 'its ciphertext was changed, or belongs to another record', cause)
     }
   }
 

@@ -1,6 +1,7 @@
 import { join } from 'node:path'
 import { fileKeys, type RootKeys } from '../../../plugins/vault/rootKeys.js'
 import { checkKeys, SecretVault, type SecretRow } from '../../../plugins/vault/service.js'
+import { createLog } from '../../../core/log.js'
 import { collection, type Collection, type Owned, type ScopedHandle } from '../../../core/store/collection.js'
 import { openSqliteStore } from '../../../core/store/sqlite.js'
 import { openCollection } from '../../support/store.js'
@@ -10,6 +11,7 @@ export interface OpenedVault {
   /** What is on disk, of everybody. */
   rows: Collection<Owned<SecretRow>>
   keys: RootKeys
+  logged: () => string
   close: () => Promise<void>
 }
 
@@ -20,6 +22,8 @@ export const openVault = async (directory: string, supplied?: RootKeys): Promise
   const store = await openSqliteStore({ file: join(directory, 'store.db') })
   const handle: ScopedHandle<SecretRow> = await openCollection(store, 'vault.secrets', secretsSpec)
   const keys: RootKeys = supplied ?? (await fileKeys(join(directory, 'vault.key'), () => checkKeys(handle, keys)))
-  const vault = new SecretVault(handle, keys)
-  return { vault, rows: handle.everyone, keys, close: () => store.close() }
+  const lines: string[] = []
+  const log = createLog({ level: 'debug', write: line => lines.push(line) })
+  const vault = new SecretVault(handle, keys, log)
+  return { vault, logged: () => lines.join(''), rows: handle.everyone, keys, close: () => store.close() }
 }

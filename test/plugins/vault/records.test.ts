@@ -35,9 +35,11 @@ describe('secrets in the vault', () => {
       (reason: unknown) => reason as Error,
     )
     assert.ok(error instanceof UnreadableSecret)
+    assert.equal(error.code, 'conflict')
+    assert.ok(opened.logged().includes(`the secret ${name} of ann cannot be opened`))
     assert.ok(error.message.includes(name), error.message)
     assert.match(error.message, /changed, or belongs to another record|lacks the key/)
-    const shown = `${String(error.stack)} ${String((error.cause as Error | undefined)?.stack)}`
+    const shown = `${String(error.stack)} ${String((error.cause as Error | undefined)?.stack)} ${opened.logged()}`
     assert.ok(!shown.includes(VALUE) && !shown.includes('nobody may see'), shown)
   }
 
