@@ -34,15 +34,29 @@ export const registerSecret = (value: string): (() => void) => {
   }
 }
 
-/** The text with every registered secret replaced, also in its JSON-escaped form. */
+/** The text with every registered secret replaced, also in its JSON-escaped form. For JSON documents: `redactJson`. */
 export const redact = (text: string): string => {
   if (secrets.size === 0) return text
   pattern ??= compile()
   return text.replace(pattern, MASK)
 }
 
-/** A deep copy of plain data with every registered secret replaced. */
-export const redactData = <T>(data: T): T => JSON.parse(redact(JSON.stringify(data))) as T
+/** A deep copy of plain data with every registered secret replaced, in its texts and names: its shape stays. */
+export const redactData = <T>(data: T): T => JSON.parse(redactJson(JSON.stringify(data))) as T
+
+/** The same for a JSON document. A secret that looks like JSON itself never breaks it. */
+export const redactJson = (json: string): string => {
+  if (secrets.size === 0) return json
+  pattern ??= compile()
+  return json.search(pattern) < 0 ? json : JSON.stringify(redactValue(JSON.parse(json)))
+}
+
+const redactValue = (value: unknown): unknown => {
+  if (typeof value === 'string') return redact(value)
+  if (Array.isArray(value)) return value.map(redactValue)
+  if (typeof value !== 'object' || value === null) return value
+  return Object.fromEntries(Object.entries(value).map(([name, field]) => [redact(name), redactValue(field)]))
+}
 
 const compile = (): RegExp => {
   const forms = [...secrets.keys()].flatMap(value => [value, JSON.stringify(value).slice(1, -1)])

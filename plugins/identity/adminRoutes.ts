@@ -119,7 +119,8 @@ const userRoutes = ({ users, sessions, audit }: Parts): Route[] => {
       limit: 'write',
       summary: 'Change a user',
       description:
-        'A new password and disabling end its sessions, also the one that this request is made in; API tokens stay. The last enabled administrator cannot be disabled or lose the role.',
+        'A new password ends its sessions, also the one that this request is made in, and leaves its API tokens; disabling ends the ' +
+        'sessions and suspends the tokens. The last enabled administrator cannot be disabled or lose the role.',
       params: byId,
       body: UserChanges,
       returns: AdminUser,

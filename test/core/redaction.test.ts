@@ -18,6 +18,18 @@ describe('redaction', () => {
     assert.equal(redact('a s3cr3t"with\\quotes b'), 'a s3cr3t"with\\quotes b')
   })
 
+  it('leaves the shape of data and of the log alone, whatever a secret looks like', () => {
+    const undo = ['"error":', '","msg":"', '{"deep":', '[null,', '"time":"'].map(registerSecret)
+    const lines: string[] = []
+    createLog({ level: 'info', write: line => lines.push(line) }).info({ deep: [null, '"error":'] }, 'said "error": and {"deep":')
+    const data = { error: { deep: [null, 1, true, '"error":', '","msg":"'] } }
+    assert.deepEqual(redactData(data), { error: { deep: [null, 1, true, '********', '********'] } })
+    const line = JSON.parse(lines.join('')) as Record<string, unknown>
+    assert.equal(line.msg, 'said ******** and ********')
+    assert.deepEqual(line.deep, [null, '********'])
+    for (const step of undo) step()
+  })
+
   it('goes on while anyone still holds the secret', () => {
     const first = registerSecret('held-by-two')
     const second = registerSecret('held-by-two')
