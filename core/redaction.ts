@@ -55,10 +55,9 @@ export const redact = (text: string): string => {
 export const redactData = <T>(data: T): T => JSON.parse(redactJson(JSON.stringify(data))) as T
 
 /** The same for a JSON document. A secret that looks like JSON itself never breaks it. */
-export const redactJson = (json: string): string => {
+export const redactJson = (json: string): string =>
   // Where nothing is found in the text, nothing is in what it says.
-  return redact(json) === json ? json : JSON.stringify(redactValue(JSON.parse(json)))
-}
+  redact(json) === json ? json : JSON.stringify(redactValue(JSON.parse(json)))
 
 const redactValue = (value: unknown): unknown => {
   if (typeof value === 'string') return redact(value)
@@ -77,20 +76,19 @@ const hashAt = (text: string, at: number): number => {
 
 const addForm = (form: string): void => {
   const hash = hashAt(form, 0)
-  const forms = formsByHash.get(hash)
-  if (forms) forms.push(form)
-  else formsByHash.set(hash, [form])
-  forms?.sort((a, b) => b.length - a.length)
+  const forms = formsByHash.get(hash) ?? []
+  const shorter = forms.findIndex(other => other.length < form.length)
+  forms.splice(shorter < 0 ? forms.length : shorter, 0, form)
+  formsByHash.set(hash, forms)
 }
 
 const forget = (value: string): void => {
   if (!secrets.delete(value)) return
   for (const form of formsOf(value)) {
     const hash = hashAt(form, 0)
-    const others = formsByHash.get(hash) ?? []
+    const forms = formsByHash.get(hash) ?? []
     // One of them: another secret may be written the same.
-    const left = others.toSpliced(others.indexOf(form), 1)
-    if (left.length > 0) formsByHash.set(hash, left)
-    else formsByHash.delete(hash)
+    forms.splice(forms.indexOf(form), 1)
+    if (forms.length === 0) formsByHash.delete(hash)
   }
 }

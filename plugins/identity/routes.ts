@@ -9,7 +9,7 @@ import type { ApiTokens } from './apiTokens.js'
 import { User } from './contract.js'
 import type { Login } from './login.js'
 import type { ApiTokenRow, SessionRow, UserRow } from './rows.js'
-import type { Client, Opened, Sessions } from './sessions.js'
+import { MAX_SESSIONS, type Client, type Opened, type Sessions } from './sessions.js'
 import { toUser, type Users } from './users.js'
 
 const MAX_TOKEN_DAYS = 3650
@@ -69,7 +69,8 @@ const sessionRoutes = ({ users, sessions, login, audit }: Parts): Route[] => [
     limit: 'write',
     summary: 'Log in with e-mail address and password',
     description:
-      'After repeated failures 429 with Retry-After, by account and by network. A user has at most 50 sessions: one more ends the oldest.',
+      'After repeated failures 429 with Retry-After, by account and by network. ' +
+      `A user has at most ${MAX_SESSIONS} sessions: one more ends the oldest.`,
     body: z.object({ email: GivenEmail, password: GivenPassword }),
     returns: LoginAnswer,
     handle: async ({ body, address, headers }) => {
