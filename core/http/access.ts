@@ -1,5 +1,5 @@
 import { GatewayError, missingPermission, notAuthorized, serviceUnavailable } from '../errors.js'
-import { ADMIN_ROLE, anonymous, hasPermission, OPERATOR_ROLE, type Caller } from './caller.js'
+import { ADMIN_ROLE, anonymous, hasPermission, isGatewayAdmin, OPERATOR_ROLE, type Caller } from './caller.js'
 import type { Authenticate, Credentials, ResolveTenant } from './registry.js'
 import type { Access } from './route.js'
 
@@ -12,6 +12,8 @@ export const credentialKind = (access: Access): string | undefined => {
 /** Whether a known caller may use a route of this access; throws `not_authorized` when not. */
 export const checkAccess = (access: Access, caller: Caller): void => {
   if (access === 'admin' && !caller.roles.includes(ADMIN_ROLE)) throw notAuthorized('This needs the Admin role', { role: ADMIN_ROLE })
+  if (access === 'gatewayAdmin' && !isGatewayAdmin(caller))
+    throw notAuthorized('This needs the Admin role of the whole gateway, not of one tenant', { role: ADMIN_ROLE })
   if (access === 'operator' && !caller.roles.includes(ADMIN_ROLE) && !caller.roles.includes(OPERATOR_ROLE))
     throw notAuthorized('This needs the Operator or the Admin role', { role: OPERATOR_ROLE })
   if (typeof access === 'object' && 'permission' in access && !hasPermission(caller, access.permission))

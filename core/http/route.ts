@@ -4,11 +4,12 @@ import type { z } from 'zod'
 import type { Caller } from './caller.js'
 
 /**
- * Who may call a route. `user`: any logged-in user; `admin`, `operator`: by role; `{ permission }`: by permission;
+ * Who may call a route. `user`: any logged-in user; `admin`, `operator`: by role; `gatewayAdmin`: an
+ * administrator of the whole gateway, not of one tenant; `{ permission }`: by permission;
  * `{ credential }`: a credential of a kind that a plugin registered an authenticator for, for example `node`;
  * `public`: anyone.
  */
-export type Access = 'public' | 'user' | 'admin' | 'operator' | { permission: string } | { credential: string }
+export type Access = 'public' | 'user' | 'admin' | 'gatewayAdmin' | 'operator' | { permission: string } | { credential: string }
 
 /**
  * How often: a category of the specification's rate limits. `webhook` and `node` are sized so that a platform's

@@ -60,12 +60,12 @@ export class Sessions {
   }
 
   /** The caller behind a verified token. Rejects with `unauthenticated` when its session has ended or has a newer token. */
-  async check({ sessionId, tokenId, expiresAtMs }: TokenClaims): Promise<Caller> {
+  async check({ userId, sessionId, tokenId, expiresAtMs }: TokenClaims): Promise<Caller> {
     const row = await this.#rows.findOne({ id: sessionId })
     const now = Date.now()
     const idleTimeoutMs = this.#times.idleTimeoutMs()
     // The session ends when its token does: the token says when, in a form that need not be parsed again.
-    if (!row || row.tokenId !== tokenId || row.user.disabled || expiresAtMs <= now) throw unauthenticated()
+    if (!row || row.tokenId !== tokenId || row.userId !== userId || row.user.disabled || expiresAtMs <= now) throw unauthenticated()
     const unusedMs = now - Date.parse(row.lastUsedAt)
     if (unusedMs >= idleTimeoutMs) throw unauthenticated()
     if (unusedMs > useInterval(idleTimeoutMs)) {
@@ -75,7 +75,7 @@ export class Sessions {
     const { roles, tenant } = row.user
     return {
       kind: 'user',
-      userId: row.userId,
+      userId,
       tenant,
       roles,
       permissions: permissionsOf(roles),

@@ -30,7 +30,7 @@ export const installRoutes = (host: PluginHostCore, { installer, enabled, audite
     route({
       method: 'POST',
       path: '/plugins/install',
-      access: 'admin',
+      access: 'gatewayAdmin',
       limit: 'expensive',
       summary: 'Install a plugin from its archive',
       description:
@@ -54,7 +54,7 @@ export const installRoutes = (host: PluginHostCore, { installer, enabled, audite
     route({
       method: 'POST',
       path: '/plugins/:id/rollback',
-      access: 'admin',
+      access: 'gatewayAdmin',
       limit: 'write',
       summary: 'Go back to the version that was installed before',
       description:
@@ -71,7 +71,7 @@ export const installRoutes = (host: PluginHostCore, { installer, enabled, audite
     route({
       method: 'DELETE',
       path: '/plugins/:id',
-      access: 'admin',
+      access: 'gatewayAdmin',
       limit: 'write',
       summary: 'Delete an installed plugin',
       description:

@@ -36,7 +36,7 @@ export const logRoutes = (logOf: (id: string) => PluginLog): Route[] => {
     route({
       method: 'GET',
       path: '/plugins/:id/logs',
-      access: 'admin',
+      access: 'gatewayAdmin',
       limit: 'read',
       summary: "A plugin's log: its output, what it logs, and what happened to it",
       description: `The newest ${MAX_LINES} lines are kept, over restarts of the plugin but not of the gateway. With \`Accept: text/event-stream\` the lines come as server-sent events, those that are kept first (after \`Last-Event-ID\`, when it is sent), then each as it is written. Values of secrets are masked.`,

@@ -56,7 +56,7 @@ export const pluginRoutes = (host: PluginHostCore, installer: Installer, setting
     route({
       method: 'GET',
       path: '/plugins/:id',
-      access: 'admin',
+      access: 'gatewayAdmin',
       limit: 'read',
       summary: 'One plugin, with its settings, metadata and newest output',
       params: byId,
@@ -71,7 +71,7 @@ export const pluginRoutes = (host: PluginHostCore, installer: Installer, setting
     route({
       method: 'POST',
       path: '/plugins/:id/restart',
-      access: 'admin',
+      access: 'gatewayAdmin',
       limit: 'write',
       summary: 'Start the plugin again, also one that was stopped or has failed',
       description: 'Answers once the new process is ready or has failed to start; its state says which.',
@@ -90,7 +90,7 @@ export const pluginRoutes = (host: PluginHostCore, installer: Installer, setting
     route({
       method: 'POST',
       path: '/plugins/:id/stop',
-      access: 'admin',
+      access: 'gatewayAdmin',
       limit: 'write',
       summary: 'Stop the plugin until it is restarted',
       description: 'It stays stopped over a restart of the gateway. What is meant for it is kept.',
@@ -108,7 +108,7 @@ export const pluginRoutes = (host: PluginHostCore, installer: Installer, setting
     route({
       method: 'POST',
       path: '/plugins/scan',
-      access: 'admin',
+      access: 'gatewayAdmin',
       limit: 'write',
       summary: 'Look through the plugin directories now',
       description: 'Changes are noticed without it; this is for file systems that tell of none. New plugins are started in the background.',
@@ -124,7 +124,7 @@ export const pluginRoutes = (host: PluginHostCore, installer: Installer, setting
     route({
       method: 'PUT',
       path: '/plugins/settings',
-      access: 'admin',
+      access: 'gatewayAdmin',
       limit: 'write',
       summary: 'Switch external plugins on or off, and set the allow-list',
       description: 'Takes effect at once and is written to the configuration file. 409 when the environment pins a key.',
