@@ -259,8 +259,9 @@ export class PluginHostCore {
     }
     this.#found.set(supervisor, candidate)
     void this.#starts.add(async () => {
-      // It may have been stopped or switched off while it waited for its turn.
-      if (!this.#stopped && !this.#mustRest(candidate.id)) await supervisor.run(this.#found.get(supervisor) ?? candidate)
+      // It may have been removed, stopped or switched off while it waited for its turn.
+      if (this.supervisor(candidate.id) !== supervisor || this.#stopped || this.#mustRest(candidate.id)) return
+      await supervisor.run(this.#found.get(supervisor) ?? candidate)
     })
   }
 

@@ -54,6 +54,6 @@ function commonFiles(name: string, sdk: string): Record<string, unknown> {
       },
       include: ['src'],
     },
-    '.gitignore': 'node_modules/\npublish/\n*.service-plugin\n',
+    '.gitignore': 'node_modules/\npublish/\n*.service-plugin\n*.key\n',
   }
 }

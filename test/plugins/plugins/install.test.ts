@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict'
-import { mkdir, mkdtemp, readdir, rm, stat, writeFile } from 'node:fs/promises'
+import { mkdir, mkdtemp, readdir, readFile, rm, stat, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
 import { createLog } from '../../../core/log.js'
 import { collection } from '../../../core/store/collection.js'
 import { openStore } from '../../../core/store/open.js'
@@ -11,6 +12,8 @@ import { addPlugin } from '../../host/support.js'
 import { login, startGateway, type Answer, type TestGateway } from '../../support/gateway.js'
 import { openCollection } from '../../support/store.js'
 import { waitFor } from '../../support/waitFor.js'
+
+const HTTP_CHANNEL = fileURLToPath(new URL('../../../examples/plugins/http-channel', import.meta.url))
 
 describe('the installation of plugins', () => {
   let gateway: TestGateway
@@ -208,6 +211,26 @@ describe('the installation of plugins', () => {
     assert.equal((await remove()).status, 404)
     await restart()
     assert.equal((await get()).error.code, 'not_found')
+  })
+
+  it('keeps the channels of a deleted plugin, which connect when it is installed again', async () => {
+    const archive = zipOf(
+      sealed({
+        'manifest.json': await readFile(join(HTTP_CHANNEL, 'manifest.json')),
+        'http-channel.mjs': await readFile(join(HTTP_CHANNEL, 'publish/http-channel.mjs')),
+      }),
+    )
+    assert.equal((await upload(archive)).status, 201)
+    await waitFor('the plugin', async () => (await get('http-channel')).state === 'ready')
+    const settings = { secret: 'a-long-shared-secret', callbackUrl: 'http://127.0.0.1:9/' }
+    const { id } = (await gateway.call('POST', '/channels', { token, body: { type: 'http', name: 'Kept', settings } })).body
+    const channel = async () => (await gateway.call('GET', `/channels/${id as string}`, { token })).body
+    await waitFor('the channel to connect', async () => (await channel()).status === 'connected')
+    assert.equal((await remove('http-channel')).status, 204)
+    const left = await waitFor('the channel to be left', async () => ((await channel()).status === 'connected' ? undefined : channel()))
+    assert.deepEqual([left.name, left.settings.secret], ['Kept', '********'])
+    await upload(archive)
+    await waitFor('the channel to connect again', async () => (await channel()).status === 'connected')
   })
 
   it('leaves alone what lies in a plugin directory', async () => {
