@@ -32,3 +32,7 @@ export const writeFileAtomically = async (file: string, content: string | Uint8A
   }
   await syncDirectory(directory)
 }
+
+/** Whether a write failed because the disk, or the writer's share of it, is full. */
+export const isDiskFull = (error: unknown): boolean =>
+  ['ENOSPC', 'EDQUOT'].includes((error as NodeJS.ErrnoException | undefined)?.code ?? '')

@@ -59,6 +59,7 @@ export class PluginHostCore {
   readonly #handovers = new Set<HandoverHook>()
   readonly #changed = new Set<(pluginId: string) => void>()
   readonly #warned = new Set<string>()
+  readonly #firstScan = withResolvers()
   #rejections: Rejection[] = []
   #scanning: Promise<void> | undefined
   #scansWanted = 0
@@ -79,6 +80,11 @@ export class PluginHostCore {
     return this.#rejections
   }
 
+  /** Resolves once the plugin directories were looked through for the first time: what is not known by then is not there. */
+  get discovered(): Promise<void> {
+    return this.#firstScan.promise
+  }
+
   supervisor(id: string): Supervisor | undefined {
     return this.#supervisors.get(id.toLowerCase())
   }
@@ -94,7 +100,7 @@ export class PluginHostCore {
     for (const left of ['plugin-exchange', join('tmp', 'exchange')])
       await rm(join(this.#options.dataDir, left), { recursive: true, force: true })
     await mkdir(this.#scanDirectories()[0] ?? this.#options.dataDir, { recursive: true, mode: 0o700 })
-    await this.scan()
+    await this.scan().finally(this.#firstScan.resolve)
     await this.#watch()
     this.#memory = setInterval(() => void this.#checkMemory(), this.#limits.memoryCheck).unref()
   }
@@ -360,6 +366,12 @@ const directoryName = (id: string): string => {
   const lower = id.toLowerCase()
   if (/^[a-z0-9][a-z0-9-]{0,63}$/.test(lower)) return lower
   return `${lower.replaceAll(/[^a-z0-9]+/g, '-').slice(0, 40)}_${createHash('sha256').update(lower).digest('hex').slice(0, 16)}`
+}
+
+const withResolvers = (): { promise: Promise<void>; resolve: () => void } => {
+  let resolve = (): void => undefined
+  const promise = new Promise<void>(done => (resolve = done))
+  return { promise, resolve }
 }
 
 const register = <T>(set: Set<T>, item: T): (() => void) => {

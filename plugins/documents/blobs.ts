@@ -1,5 +1,5 @@
 import { createReadStream, type ReadStream } from 'node:fs'
-import { copyFile, mkdir, open, readdir, readFile, rename, rm } from 'node:fs/promises'
+import { access, copyFile, mkdir, open, readdir, readFile, rename, rm, stat } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { syncDirectory, writeFileAtomically } from '../../core/files.js'
 
@@ -16,6 +16,13 @@ export class Blobs {
 
   path(id: string, version: number): string {
     return join(this.#root, id, `v${version}`)
+  }
+
+  async has(id: string, version: number): Promise<boolean> {
+    return access(this.path(id, version)).then(
+      () => true,
+      () => false,
+    )
   }
 
   /** Takes over a file that was received; it must be on the same disk or is copied. */
@@ -55,9 +62,18 @@ export class Blobs {
     await rm(join(this.#root, id), { recursive: true, force: true })
   }
 
-  /** Removes what no record knows: the rest of uploads that a crash cut off. Call it before the first upload. */
+  /** Removes drafts of texts that a crash cut off. */
+  async tidy(id: string): Promise<void> {
+    const drafts = (await readdir(join(this.#root, id))).filter(name => name.endsWith('.tmp'))
+    await Promise.all(drafts.map(name => rm(join(this.#root, id, name), { force: true })))
+  }
+
+  /**
+   * Removes what no record knows: the rest of uploads and removals that a crash cut off. What is younger than an hour
+   * stays: it may be an upload whose record comes next, also one of another gateway on the same directory.
+   */
   async sweep(isKnown: (ids: string[]) => Promise<ReadonlySet<string>>): Promise<number> {
-    const names = await readdir(this.#root).catch(() => [])
+    const names = await this.#olderThan(Date.now() - ORPHAN_AGE_MS)
     let removed = 0
     for (let at = 0; at < names.length; at += SWEEP_BATCH) {
       const batch = names.slice(at, at + SWEEP_BATCH)
@@ -68,9 +84,19 @@ export class Blobs {
     }
     return removed
   }
+
+  async #olderThan(time: number): Promise<string[]> {
+    const old: string[] = []
+    for (const name of await readdir(this.#root)) {
+      const found = await stat(join(this.#root, name)).catch(() => undefined)
+      if (found && found.mtimeMs < time) old.push(name)
+    }
+    return old
+  }
 }
 
 const SWEEP_BATCH = 500
+const ORPHAN_AGE_MS = 3_600_000
 
 const sync = async (file: string): Promise<void> => {
   const handle = await open(file, 'r+')

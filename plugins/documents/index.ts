@@ -3,6 +3,7 @@ import { join, resolve } from 'node:path'
 import { z } from 'zod'
 import { setting } from '../../core/config.js'
 import { gatewayListening } from '../../core/events.js'
+import { Holder } from '../../core/lease.js'
 import { definePlugin } from '../../core/plugin.js'
 import { coreSettings } from '../../core/settings.js'
 import { collection } from '../../core/store/collection.js'
@@ -11,6 +12,7 @@ import { tools, type Tool } from '../tools/contract.js'
 import { Blobs } from './blobs.js'
 import { documents, type Documents } from './contract.js'
 import { Extraction } from './extraction.js'
+import { Jobs } from './jobs.js'
 import { Parser } from './parser.js'
 import { Passages } from './passages.js'
 import { documentRoutes } from './routes.js'
@@ -35,7 +37,7 @@ export default definePlugin({
   collections: {
     rows: collection.user<DocumentRow>(),
     passages: collection.user<PassageRow>({ indexes: [{ fields: { documentId: 1 } }] }),
-    jobs: collection.global<JobRow>({ indexes: [{ fields: { state: 1, createdAt: 1 } }, { fields: { state: 1, extension: 1 } }] }),
+    jobs: collection.global<JobRow>({ indexes: [{ fields: { state: 1, dueAt: 1 } }, { fields: { state: 1, extension: 1 } }] }),
   },
   settings: {
     dataDir: coreSettings.dataDir,
@@ -50,20 +52,25 @@ export default definePlugin({
     const passages = new Passages(store.passages)
     const parser = new Parser(settings.timeoutSeconds.get() * 1000)
     onStop(() => parser.close())
-    const extraction = new Extraction({ rows: store.rows, jobs: store.jobs, blobs, passages, parser, host, log })
+    const holder = new Holder()
+    onStop(() => holder.close())
+    const jobs = new Jobs(store.jobs, holder)
+    const extraction = new Extraction({ rows: store.rows, jobs, blobs, passages, parser, host, log })
     onStop(() => extraction.stop())
     const service = new DocumentService({
       rows: store.rows,
-      jobs: store.jobs,
+      jobs,
       blobs,
       passages,
       extraction,
       maxBytesPerUser: () => settings.maxBytesPerUser.get(),
     })
 
-    const swept = await blobs.sweep(async ids => new Set((await store.rows.everyone.find({ id: { $in: ids } })).map(({ id }) => id)))
-    if (swept > 0) log.info(`removed ${swept} files of uploads that were cut off`)
-    on(gatewayListening, () => extraction.resume())
+    on(gatewayListening, async () => {
+      extraction.start()
+      const swept = await blobs.sweep(async ids => new Set((await store.rows.everyone.find({ id: { $in: ids } })).map(({ id }) => id)))
+      if (swept > 0) log.info(`removed ${swept} files of uploads that were cut off`)
+    })
     onStop(
       host.onChange(() => {
         extraction.pluginsChanged().catch((error: unknown) => {

@@ -13,13 +13,19 @@ export interface ParseTask {
 export interface Parsed {
   text: string
   title?: string
+  /** The text went on. */
+  truncated?: boolean
 }
 
 /** Runs in a worker thread: one document's text. A thrown error's message is the document's reason. */
 const parse = async ({ path, format, mimeType, maxLength }: ParseTask): Promise<Parsed> => {
   const source = decodeText(await readFile(path), { mimeType, html: format === 'html' })
   const { text, title } = await parsers[format](source)
-  return { text: text.slice(0, maxLength), ...(title ? { title: title.slice(0, 300) } : {}) }
+  return {
+    text: text.slice(0, maxLength),
+    ...(text.length > maxLength ? { truncated: true } : {}),
+    ...(title ? { title: title.slice(0, 300) } : {}),
+  }
 }
 
 export default parse

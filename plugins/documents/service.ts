@@ -2,17 +2,18 @@ import type { ReadStream } from 'node:fs'
 import { notFound, payloadTooLarge } from '../../core/errors.js'
 import type { UploadedFile } from '../../core/http/route.js'
 import { newId } from '../../core/id.js'
-import type { Collection, Filter, Owner, Page, PageOptions, ScopedHandle } from '../../core/store/collection.js'
+import type { Filter, Owner, Page, PageOptions, ScopedHandle } from '../../core/store/collection.js'
 import type { Blobs } from './blobs.js'
 import type { DocumentHit, Documents } from './contract.js'
 import type { Extraction } from './extraction.js'
 import { extensionOf } from './formats.js'
+import type { Jobs } from './jobs.js'
 import type { Passages } from './passages.js'
-import type { DocumentRow, JobRow } from './rows.js'
+import type { DocumentRow } from './rows.js'
 
 interface Parts {
   rows: ScopedHandle<DocumentRow>
-  jobs: Collection<JobRow>
+  jobs: Jobs
   blobs: Blobs
   passages: Passages
   extraction: Extraction
@@ -47,18 +48,16 @@ export class DocumentService implements Documents {
     }
     const { blobs, jobs, rows, extraction } = this.#parts
     await blobs.keep(row.id, row.version, path)
-    // The job first: without its document it is dropped, while a document without its job would wait for ever.
-    await jobs.insertOne({
-      id: row.id,
-      tenant: owner.tenant,
-      userId: owner.userId,
-      extension,
-      state: 'queued',
-      attempts: 0,
-      createdAt: now,
-    })
-    await rows.for(owner).insertOne(row)
-    extraction.enqueue(row.id)
+    try {
+      // The job first: without its document it is dropped, while a document without its job would wait for ever.
+      await jobs.add(owner, row)
+      await rows.for(owner).insertOne(row)
+    } catch (error) {
+      await blobs.remove(row.id)
+      await jobs.takeBack(row.id)
+      throw error
+    }
+    extraction.wake()
     return row
   }
 
@@ -78,12 +77,15 @@ export class DocumentService implements Documents {
 
   async remove(owner: Owner, id: string): Promise<void> {
     const { rows, jobs, passages, blobs, extraction } = this.#parts
-    // The record first: what is left of the rest after a crash belongs to nothing and is swept.
-    if (!(await rows.for(owner).deleteOne({ id }))) throw notFound('Document')
+    const document = await this.#find(owner, id)
+    // The job keeps what is still to be removed, over a crash too, and takes the document from whoever reads it.
+    await jobs.remove(owner, document)
     extraction.cancel(id)
-    await jobs.deleteOne({ id })
+    const existed = await rows.for(owner).deleteOne({ id })
     await passages.remove(owner, id)
     await blobs.remove(id)
+    await jobs.removed(id)
+    if (!existed) throw notFound('Document')
   }
 
   search(owner: Owner, query: string, limit: number): Promise<DocumentHit[]> {
