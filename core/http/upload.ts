@@ -1,7 +1,8 @@
 import { mkdir, rm } from 'node:fs/promises'
 import type { IncomingMessage } from 'node:http'
 import { basename, join } from 'node:path'
-import { GatewayError, invalidRequest, payloadTooLarge, validationFailed } from '../errors.js'
+import { diskFull, GatewayError, invalidRequest, payloadTooLarge, validationFailed } from '../errors.js'
+import { isDiskFull } from '../files.js'
 import { wrongType } from './body.js'
 import type { UploadedFile } from './route.js'
 
@@ -9,6 +10,7 @@ import type { UploadedFile } from './route.js'
 const MAX_FILES = 10
 const MAX_FIELD_BYTES = 1024 * 1024
 const MAX_NAME_LENGTH = 255
+const UNKNOWN_TYPE = 'application/octet-stream'
 
 export interface Upload {
   files: UploadedFile[]
@@ -31,7 +33,9 @@ export const readUpload = async (request: IncomingMessage, { field, maxBytes, di
   // Room for the form's own lines and other fields.
   if (Number(request.headers['content-length'] ?? 0) > maxBytes + 2 * MAX_FIELD_BYTES)
     throw closing(payloadTooLarge('The upload', maxBytes))
-  await mkdir(directory, { recursive: true, mode: 0o700 })
+  await mkdir(directory, { recursive: true, mode: 0o700 }).catch((error: unknown) => {
+    throw translate(error, maxBytes)
+  })
   const { default: formidable } = await import('formidable')
   const form = formidable({
     uploadDir: directory,
@@ -42,6 +46,11 @@ export const readUpload = async (request: IncomingMessage, { field, maxBytes, di
     allowEmptyFiles: true,
     minFileSize: 0,
   })
+  // A part that has a file name is a file, also without a content type (RFC 7578, section 4.4); the parser takes it for a field.
+  form.onPart = part => {
+    if (part.originalFilename !== null) part.mimetype ??= UNKNOWN_TYPE
+    form._handlePart(part)
+  }
   const started: string[] = []
   form.on('fileBegin', (_name, file) => started.push(file.filepath))
   const remove = async (): Promise<void> => {
@@ -53,7 +62,7 @@ export const readUpload = async (request: IncomingMessage, { field, maxBytes, di
       (list ?? []).map(file => ({
         field: name,
         name: cleanName(file.originalFilename),
-        mimeType: file.mimetype ?? 'application/octet-stream',
+        mimeType: file.mimetype ?? UNKNOWN_TYPE,
         size: file.size,
         path: join(directory, basename(file.filepath)),
       })),
@@ -90,6 +99,7 @@ const closing = (error: GatewayError): GatewayError => {
 
 const translate = (error: unknown, maxBytes: number): unknown => {
   if (error instanceof GatewayError) return error
+  if (isDiskFull(error)) return closing(diskFull(error))
   const status = (error as { httpCode?: number }).httpCode
   const message = (error as Error).message
   if (status === 413) return closing(payloadTooLarge('The upload', maxBytes))

@@ -1,7 +1,10 @@
+import { once } from 'node:events'
 import { createReadStream, type ReadStream } from 'node:fs'
 import { access, copyFile, mkdir, open, readdir, readFile, rename, rm, stat } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
-import { syncDirectory, writeFileAtomically } from '../../core/files.js'
+import { diskFull, GatewayError } from '../../core/errors.js'
+import { isDiskFull, syncDirectory, writeFileAtomically } from '../../core/files.js'
+import type { ByteRange } from './byteRange.js'
 
 /**
  * The documents' bytes and texts, as files: `<root>/<document id>/v<version>` and `.txt` beside it. No name comes
@@ -25,23 +28,33 @@ export class Blobs {
     )
   }
 
-  /** Takes over a file that was received; it must be on the same disk or is copied. */
+  /** Takes over a file that was received; from another disk it is copied. Leaves nothing behind when it fails. */
   async keep(id: string, version: number, received: string): Promise<void> {
     const target = this.path(id, version)
-    await mkdir(dirname(target), { recursive: true, mode: 0o700 })
     try {
+      await mkdir(dirname(target), { recursive: true, mode: 0o700 })
       await sync(received)
       await move(received, target)
       await syncDirectory(dirname(target))
       await syncDirectory(this.#root)
     } catch (error) {
       await this.remove(id)
-      throw error
+      throw isDiskFull(error) ? diskFull(error) : error
     }
   }
 
-  read(id: string, version: number): ReadStream {
-    return createReadStream(this.path(id, version))
+  /** The bytes, or a part of them. Throws `service_unavailable` when the file is not here. */
+  async open(id: string, version: number, range: ByteRange | undefined): Promise<ReadStream> {
+    const stream = createReadStream(this.path(id, version), range)
+    try {
+      await once(stream, 'open')
+      return stream
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw error
+      throw new GatewayError('service_unavailable', 'The file of this document is not in the documents directory of this gateway', {
+        cause: error,
+      })
+    }
   }
 
   async writeText(id: string, version: number, text: string): Promise<void> {

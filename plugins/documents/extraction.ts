@@ -237,7 +237,10 @@ export class Extraction {
       await jobs.putAside(job, outcome.crashed)
       this.#lookAtPlugins()
     } else {
-      if ('waitsFor' in outcome) await this.#change(job, document, { waitsFor: `the plugin ${outcome.waitsFor}, which does not run` })
+      if ('waitsFor' in outcome)
+        await this.#change(job, document, { status: 'extracting', waitsFor: `the plugin ${outcome.waitsFor}, which does not run` }, [
+          'reason',
+        ])
       else if (job.refused === undefined) await this.#fail(job, document, null, nothingReads(outcome.lacks))
       await jobs.wait(job.id)
       this.#lookAtPlugins()

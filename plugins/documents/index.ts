@@ -15,8 +15,9 @@ import { Extraction } from './extraction.js'
 import { Jobs } from './jobs.js'
 import { Parser } from './parser.js'
 import { Passages } from './passages.js'
+import { Quota } from './quota.js'
 import { documentRoutes } from './routes.js'
-import type { DocumentRow, JobRow, PassageRow } from './rows.js'
+import type { DocumentRow, JobRow, PassageRow, ReservationRow } from './rows.js'
 import { DocumentService } from './service.js'
 
 const GIB = 1024 ** 3
@@ -37,11 +38,13 @@ export default definePlugin({
   collections: {
     rows: collection.user<DocumentRow>(),
     passages: collection.user<PassageRow>({ indexes: [{ fields: { documentId: 1 } }] }),
+    reservations: collection.user<ReservationRow>({ expires: true }),
     jobs: collection.global<JobRow>({ indexes: [{ fields: { state: 1, dueAt: 1 } }, { fields: { state: 1, extension: 1 } }] }),
   },
   settings: {
     dataDir: coreSettings.dataDir,
-    maxBytesPerUser: setting.number('Service:Documents:MaxBytesPerUser', { default: 5 * GIB, integer: true, hot: true }),
+    maxBytes: setting.number('Service:Documents:MaxBytesPerUser', { default: 5 * GIB, integer: true, hot: true }),
+    maxDocuments: setting.number('Service:Documents:MaxDocumentsPerUser', { default: 10_000, integer: true, hot: true }),
     /** How long one document may keep a parser busy, in seconds. */
     timeoutSeconds: setting.number('Service:Documents:ParseTimeoutSeconds', { default: 30, min: 1, max: 600 }),
   },
@@ -63,7 +66,12 @@ export default definePlugin({
       blobs,
       passages,
       extraction,
-      maxBytesPerUser: () => settings.maxBytesPerUser.get(),
+      quota: new Quota({
+        rows: store.rows,
+        reservations: store.reservations,
+        limits: () => ({ bytes: settings.maxBytes.get(), documents: settings.maxDocuments.get() }),
+        log,
+      }),
     })
 
     on(gatewayListening, async () => {

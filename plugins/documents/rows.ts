@@ -51,3 +51,12 @@ export interface JobRow {
   refused?: string[]
   createdAt: string
 }
+
+/** Room for a document that is being stored. Its id is the document's. */
+export interface ReservationRow {
+  id: string
+  /** Bytes. */
+  size: number
+  createdAt: string
+  expiresAt: string
+}
