@@ -208,12 +208,12 @@ export class Extraction {
   async #readHere({ id, version, extension, mimeType }: DocumentRow, signal: AbortSignal): Promise<Outcome> {
     const format = builtinFormat(extension, mimeType)
     if (!format) return { lacks: extension }
-    const extractor = `builtin:${format}`
     const task = { path: this.#parts.blobs.path(id, version), format, mimeType, maxLength: MAX_TEXT_LENGTH }
     try {
-      return { extractor, parsed: await this.#parts.parser.parse(task, signal) }
+      const { format: found, ...parsed } = await this.#parts.parser.parse(task, signal)
+      return { extractor: `builtin:${found}`, parsed }
     } catch (error) {
-      return { extractor, failed: (error as Error).message }
+      return { extractor: format === 'sniff' ? null : `builtin:${format}`, failed: (error as Error).message }
     }
   }
 

@@ -1,11 +1,11 @@
 import { readFile } from 'node:fs/promises'
-import type { Format } from './formats.js'
 import { decodeText } from './decode.js'
+import { sniffFormat, type Format } from './formats.js'
 import { parseHtml } from './html.js'
 
 export interface ParseTask {
   path: string
-  format: Format
+  format: Format | 'sniff'
   mimeType: string
   maxLength: number
 }
@@ -17,11 +17,18 @@ export interface Parsed {
   truncated?: boolean
 }
 
+/** What a built-in format found. */
+export interface ParsedHere extends Parsed {
+  format: Format
+}
+
 /** Runs in a worker thread: one document's text. A thrown error's message is the document's reason. */
-const parse = async ({ path, format, mimeType, maxLength }: ParseTask): Promise<Parsed> => {
-  const source = decodeText(await readFile(path), { mimeType, html: format === 'html' })
+const parse = async ({ path, format: wanted, mimeType, maxLength }: ParseTask): Promise<ParsedHere> => {
+  const source = decodeText(await readFile(path), { mimeType, html: wanted === 'html' })
+  const format = wanted === 'sniff' ? sniffFormat(source) : wanted
   const { text, title } = await parsers[format](source)
   return {
+    format,
     text: text.slice(0, maxLength),
     ...(text.length > maxLength ? { truncated: true } : {}),
     ...(title ? { title: title.slice(0, 300) } : {}),

@@ -22,7 +22,7 @@ describe('a Range header', () => {
     ['lines=0-3', 10, undefined],
   ]
   for (const [header, size, expected] of cases)
-    it(`${String(header)} of ${size} bytes is ${JSON.stringify(expected) ?? 'the whole file'}`, () => {
+    it(`${String(header)} of ${size} bytes is ${expected === undefined ? 'the whole file' : JSON.stringify(expected)}`, () => {
       assert.deepEqual(readByteRange(header, size), expected)
     })
 })

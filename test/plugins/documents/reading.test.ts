@@ -64,6 +64,16 @@ describe('documents', () => {
     assert.equal(page.extractor, 'builtin:html')
     assert.equal((await read('unnamed', 'By its type', 'text/plain')).text, 'By its type')
     assert.equal((await read('empty.txt', '')).text, '')
+    for (const [content, extractor, text] of [
+      ['all: build\n', 'builtin:text', 'all: build\n'],
+      ['<!doctype html><p>A <i>page</i>', 'builtin:html', 'A _page_'],
+      ['{"a": 1}', 'builtin:json', '{"a": 1}'],
+    ] as const) {
+      const sniffed = await read('Makefile', content)
+      assert.deepEqual([sniffed.extractor, sniffed.text], [extractor, text])
+    }
+    const binary = await read('program', Buffer.from([127, 69, 76, 70, 2, 1, 1, 0, 0, 0]))
+    assert.deepEqual([binary.status, binary.extractor], ['failed', null])
   })
 
   it('are read in other encodings', async () => {
