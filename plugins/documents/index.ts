@@ -43,13 +43,15 @@ export default definePlugin({
   },
   settings: {
     dataDir: coreSettings.dataDir,
+    /** Where the files are kept; empty: in the data directory. Gateways that share a store share this directory too. */
+    directory: setting.string('Service:Documents:Directory', { default: '' }),
     maxBytes: setting.number('Service:Documents:MaxBytesPerUser', { default: 5 * GIB, integer: true, hot: true }),
     maxDocuments: setting.number('Service:Documents:MaxDocumentsPerUser', { default: 10_000, integer: true, hot: true }),
     /** How long one document may keep a parser busy, in seconds. */
     timeoutSeconds: setting.number('Service:Documents:ParseTimeoutSeconds', { default: 30, min: 1, max: 600 }),
   },
   setup: async ({ needs: { pluginHost: host, tools: toolSet }, store, settings, log, routes, on, onStop }) => {
-    const root = join(resolve(settings.dataDir.get()), 'documents')
+    const root = resolve(settings.directory.get() || join(settings.dataDir.get(), 'documents'))
     await mkdir(root, { recursive: true, mode: 0o700 })
     const blobs = new Blobs(root)
     const passages = new Passages(store.passages)

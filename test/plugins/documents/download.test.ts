@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
-import { rm } from 'node:fs/promises'
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { login, startGateway, type TestGateway } from '../../support/gateway.js'
 import { Library } from './library.js'
@@ -9,15 +10,20 @@ describe('the download of a document', () => {
   let library: Library
   let token: string
   let id: string
+  let directory: string
   const bytes = Buffer.from(Array.from({ length: 100_000 }, (_, index) => index % 251))
 
   before(async () => {
-    gateway = await startGateway()
+    directory = await mkdtemp(join(tmpdir(), 'gateway-documents-'))
+    gateway = await startGateway({ settings: { 'Service:Documents:Directory': directory } })
     token = await login(gateway)
     library = new Library(gateway, token)
     id = await library.add('bytes.bin', bytes)
   })
-  after(() => gateway.stop())
+  after(async () => {
+    await gateway.stop()
+    await rm(directory, { recursive: true, force: true })
+  })
 
   const download = async (headers: Record<string, string> = {}, of = id): Promise<{ answer: Response; content: Buffer }> => {
     const answer = await fetch(`${gateway.url}/api/documents/${of}/download`, { headers: { Authorization: `Bearer ${token}`, ...headers } })
@@ -71,7 +77,7 @@ describe('the download of a document', () => {
 
   it('says so when the file is not there', async () => {
     const lost = await library.add('lost.bin', 'lost')
-    await rm(join(gateway.dataDir, 'documents', lost), { recursive: true })
+    await rm(join(directory, lost), { recursive: true })
     const { answer, content } = await download({}, lost)
     assert.equal(answer.status, 503)
     assert.match(content.toString(), /not in the documents directory of this gateway/)

@@ -95,6 +95,19 @@ describe('documents that a plugin reads', () => {
     assert.equal((await library.settled(id)).status, 'ready')
   })
 
+  it('wait for a plugin that is stopped, and say so', async () => {
+    await gateway.call('POST', '/plugins/reader/stop', { token })
+    const id = await library.add('later.odd', 'kept')
+    const waiting = await waitFor('what it waits for', async () => {
+      const document = await library.get(id)
+      return document.waitsFor === undefined ? undefined : document
+    })
+    assert.deepEqual([waiting.status, waiting.waitsFor, waiting.reason], ['extracting', 'the plugin reader, which does not run', undefined])
+    await gateway.call('POST', '/plugins/reader/restart', { token })
+    const ready = await library.settled(id)
+    assert.deepEqual([ready.text, ready.waitsFor], ['1.0.0 read kept', undefined])
+  })
+
   it('cost a plugin one crash and are put aside, until another version comes; the others are read', async () => {
     const bad = await library.add('crash.odd')
     const good = await Promise.all(['a.odd', 'b.odd', 'c.odd'].map(name => library.add(name)))
