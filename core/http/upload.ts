@@ -1,4 +1,4 @@
-import { mkdir, rm } from 'node:fs/promises'
+import { mkdir, rm, stat } from 'node:fs/promises'
 import type { IncomingMessage } from 'node:http'
 import { basename, join } from 'node:path'
 import { diskFull, GatewayError, invalidRequest, payloadTooLarge, validationFailed } from '../errors.js'
@@ -67,6 +67,7 @@ export const readUpload = async (request: IncomingMessage, { field, maxBytes, di
         path: join(directory, basename(file.filepath)),
       })),
     )
+    await Promise.all(received.map(checkWhole))
     if (!received.some(file => field === undefined || file.field === field))
       throw validationFailed([{ path: field ?? 'file', message: `the form needs a file in the field "${field ?? 'file'}"` }])
     return {
@@ -78,6 +79,12 @@ export const readUpload = async (request: IncomingMessage, { field, maxBytes, di
     await remove()
     throw translate(error, maxBytes)
   }
+}
+
+/** The parser may miss that the disk filled up under the last writes, and takes the file for whole. */
+const checkWhole = async ({ path, size }: UploadedFile): Promise<void> => {
+  const written = await stat(path).catch(() => undefined)
+  if (written?.size !== size) throw diskFull(new Error(`${path} holds ${written?.size ?? 'none'} of the ${size} bytes received`))
 }
 
 /** The client's file name without directories and control characters. */
