@@ -47,10 +47,9 @@ export const readUpload = async (request: IncomingMessage, { field, maxBytes, di
     minFileSize: 0,
   })
   // A part that has a file name is a file, also without a content type (RFC 7578, section 4.4); the parser takes it for a field.
-  form.onPart = part => {
-    if (part.originalFilename !== null) part.mimetype ??= UNKNOWN_TYPE
-    form._handlePart(part)
-  }
+  // What it returns is waited for before the part's bytes are given out.
+  form.onPart = part =>
+    form._handlePart(part.originalFilename === null ? part : Object.assign(part, { mimetype: part.mimetype ?? UNKNOWN_TYPE }))
   const started: string[] = []
   form.on('fileBegin', (_name, file) => started.push(file.filepath))
   const remove = async (): Promise<void> => {

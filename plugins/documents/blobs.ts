@@ -100,7 +100,8 @@ export class Blobs {
 
   async #olderThan(time: number): Promise<string[]> {
     const old: string[] = []
-    for (const name of await readdir(this.#root)) {
+    const documents = (await readdir(this.#root)).filter(name => name.startsWith(ID_PREFIX))
+    for (const name of documents) {
       const found = await stat(join(this.#root, name)).catch(() => undefined)
       if (found && found.mtimeMs < time) old.push(name)
     }
@@ -108,6 +109,8 @@ export class Blobs {
   }
 }
 
+/** What has another name was put there by someone else. */
+const ID_PREFIX = 'doc_'
 const SWEEP_BATCH = 500
 const ORPHAN_AGE_MS = 3_600_000
 

@@ -184,12 +184,23 @@ export class Extraction {
     const outcome = await this.#outcome(job, document, plugin, signal)
     if (signal.aborted) {
       if (signal.reason === 'stopping') await jobs.release(job.id, { counts: false })
-    } else if (await jobs.isHeld(job.id)) await this.#record(job, document, outcome)
+    } else if (await jobs.isHeld(job.id)) await this.#recordOrRetry(job, document, outcome)
+  }
+
+  /** What could not be recorded is read again; a gateway that is in trouble itself costs the document no try. */
+  async #recordOrRetry(job: JobRow, document: DocumentRow, outcome: Outcome): Promise<void> {
+    try {
+      await this.#record(job, document, outcome)
+    } catch (error) {
+      const verdict = judge(error)
+      await this.#parts.jobs.release(job.id, verdict.kind === 'later' ? verdict : { delayMs: LOOK_MS, counts: true })
+      throw error
+    }
   }
 
   async #outcome(job: JobRow, document: DocumentRow, plugin: PluginExtractor | undefined, signal: AbortSignal): Promise<Outcome> {
     if (job.attempts > MAX_ATTEMPTS)
-      return { extractor: document.extractor, failed: `given up: ${MAX_ATTEMPTS} times the gateway ended while it was read` }
+      return { extractor: document.extractor, failed: `given up: ${MAX_ATTEMPTS} times the gateway ended, or failed, while it was read` }
     if (plugin && !plugin.ready) return { waitsFor: plugin.pluginId }
     try {
       return plugin ? await this.#readByPlugin(plugin, document, signal) : await this.#readHere(document, signal)

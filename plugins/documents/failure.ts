@@ -1,3 +1,4 @@
+import { GatewayError } from '../../core/errors.js'
 import { PluginCrashed } from '../../core/host/crash.js'
 import { isDiskFull } from '../../core/files.js'
 import { RpcErrorCode } from '../../sdk/protocol.js'
@@ -6,7 +7,8 @@ import { RpcError } from '../../sdk/rpc.js'
 /** When a plugin that asks for patience does not say for how long, and the longest that it gets. */
 const DEFAULT_DELAY_MS = 5_000
 const MAX_DELAY_MS = 600_000
-const DISK_FULL_DELAY_MS = 60_000
+/** What the gateway itself cannot do now, for a full disk or a store out of reach, says nothing about the document. */
+const OWN_DELAY_MS = 30_000
 
 /**
  * What follows an extraction that did not work out. `crashed`: the plugin's process died under it; `gone`: the gateway
@@ -15,7 +17,8 @@ const DISK_FULL_DELAY_MS = 60_000
 export type Verdict = { kind: 'crashed' } | { kind: 'gone' } | { kind: 'later'; delayMs: number; counts: boolean } | { kind: 'final' }
 
 export const judge = (error: unknown): Verdict => {
-  if (isDiskFull(error)) return { kind: 'later', delayMs: DISK_FULL_DELAY_MS, counts: false }
+  if (isDiskFull(error) || (error instanceof GatewayError && error.status === 503))
+    return { kind: 'later', delayMs: OWN_DELAY_MS, counts: false }
   if (error instanceof PluginCrashed) return { kind: 'crashed' }
   if (!(error instanceof RpcError)) return { kind: 'final' }
   if (error.code === RpcErrorCode.connectionClosed) return { kind: 'gone' }

@@ -68,7 +68,7 @@ describe('documents that a plugin reads', () => {
     }
     const { status, reason } = await library.settled(id)
     assert.equal(status, 'failed')
-    assert.match(reason ?? '', /given up: 3 times the gateway ended/)
+    assert.match(reason ?? '', /given up: 3 times the gateway ended, or failed/)
     assert.equal((await reader.calls()).length, 3)
   })
 

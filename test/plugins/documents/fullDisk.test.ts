@@ -92,9 +92,10 @@ describe('an upload', () => {
       await mkdir(join(dataDir, 'documents', name))
       await writeFile(join(dataDir, 'documents', name, 'v1'), 'orphan')
     }
-    for (const name of ['doc_old', id]) await utimes(join(dataDir, 'documents', name), hourAgo, hourAgo)
+    await mkdir(join(dataDir, 'documents', 'of someone else'))
+    for (const name of ['doc_old', 'of someone else', id]) await utimes(join(dataDir, 'documents', name), hourAgo, hourAgo)
     await start()
     await waitFor('the old file to go', async () => !(await readdir(join(dataDir, 'documents'))).includes('doc_old'))
-    assert.deepEqual((await readdir(join(dataDir, 'documents'))).sort(), ['doc_new', id].sort())
+    assert.deepEqual((await readdir(join(dataDir, 'documents'))).sort(), ['doc_new', 'of someone else', id].sort())
   })
 })
