@@ -69,3 +69,7 @@ const place = async (file: string, content: string | Uint8Array, put: (draft: st
   }
   await syncDirectory(directory)
 }
+
+/** Whether a write failed because the disk, or the writer's share of it, is full. */
+export const isDiskFull = (error: unknown): boolean =>
+  ['ENOSPC', 'EDQUOT'].includes((error as NodeJS.ErrnoException | undefined)?.code ?? '')

@@ -209,11 +209,11 @@ export interface ExtractParams {
   outputDir: string
 }
 
-/** Exactly one of `text` and `textPath`. */
+/** Exactly one of `text` and `textPath`; anything else, or what is not UTF-8, fails the document. */
 export interface ExtractResult {
   /** Up to 1 MiB of UTF-8; larger texts go by file. */
   text?: string
-  /** A UTF-8 file inside `outputDir`. */
+  /** A UTF-8 file inside `outputDir`, also in a folder of it. */
   textPath?: string
   title?: string
 }

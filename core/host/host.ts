@@ -63,6 +63,7 @@ export class PluginHostCore {
   /** What the areas of the gateway want to do when plugins ask, tell, take over or change. */
   readonly hooks = new Hooks()
   readonly #warned = new Set<string>()
+  readonly #firstScan = withResolvers()
   #rejections: Rejection[] = []
   #installations = new Map<string, Installation>()
   #scanning: Promise<void> | undefined
@@ -96,6 +97,11 @@ export class PluginHostCore {
     return { trustedKeys, required: requireSignature }
   }
 
+  /** Resolves once the plugin directories were looked through for the first time: what is not known by then is not there. */
+  get discovered(): Promise<void> {
+    return this.#firstScan.promise
+  }
+
   supervisor(id: string): Supervisor | undefined {
     return this.#supervisors.get(id.toLowerCase())
   }
@@ -112,7 +118,7 @@ export class PluginHostCore {
       await rm(join(this.#options.dataDir, left), { recursive: true, force: true })
     await this.installs.cleanUp()
     await mkdir(this.#scanDirectories()[0] ?? this.#options.dataDir, { recursive: true, mode: 0o700 })
-    await this.scan()
+    await this.scan().finally(this.#firstScan.resolve)
     await this.#watch()
     this.#memory = setInterval(() => void this.#checkUse(), this.#limits.memoryCheck).unref()
   }
@@ -389,4 +395,10 @@ export const networkOf = ({ manifest }: Candidate): Network => {
   const hosts = manifest.permissions?.net
   if (hosts === undefined) return { kind: manifest.pluginInterface === 'ChannelAdapter' ? 'open' : 'none' }
   return hosts.length === 0 ? { kind: 'none' } : { kind: 'hosts', hosts }
+}
+
+const withResolvers = (): { promise: Promise<void>; resolve: () => void } => {
+  let resolve = (): void => undefined
+  const promise = new Promise<void>(done => (resolve = done))
+  return { promise, resolve }
 }

@@ -112,6 +112,11 @@ export class PluginProcess {
     return this.#ending !== undefined
   }
 
+  /** Whether the gateway has begun to stop it. */
+  get stopping(): boolean {
+    return this.#stopping !== undefined
+  }
+
   get stats(): PluginPeer['stats'] {
     return this.#peer.stats
   }

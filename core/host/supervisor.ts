@@ -1,6 +1,7 @@
 import { RpcError, type RequestOptions } from '../../sdk/rpc.js'
 import { RpcErrorCode, type HostRequests } from '../../sdk/protocol.js'
 import type { Log } from '../log.js'
+import { PluginCrashed } from './crash.js'
 import type { Candidate } from './discovery.js'
 import { Latency } from './latency.js'
 import type { Launch, TierName } from './launch/tier.js'
@@ -154,7 +155,8 @@ export class Supervisor {
       return result
     } catch (error) {
       this.latency.record(performance.now() - started, true)
-      throw error
+      const crashed = error instanceof RpcError && error.code === RpcErrorCode.connectionClosed && !running.process.stopping
+      throw crashed ? new PluginCrashed(this.id, error) : error
     }
   }
 

@@ -3,6 +3,7 @@ import type { PluginChannelType, PluginExtractor, PluginHost } from './contract.
 
 /** The host as other areas see it. */
 export const createPluginHost = (host: PluginHostCore): PluginHost => ({
+  discovered: host.discovered,
   channelTypes: () =>
     host.supervisors.flatMap(({ id, candidate, current, state }): PluginChannelType[] => {
       const { manifest } = current?.candidate ?? candidate
