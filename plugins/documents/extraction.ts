@@ -129,7 +129,10 @@ export class Extraction {
 
   /** What only a plugin takes that has its hands full. */
   #busyExtensions(): string[] {
-    return this.#parts.host.extractors().flatMap(({ pluginId, extensions }) => (this.#busy.has(pluginId) ? extensions : []))
+    return this.#parts.host
+      .extractors()
+      .flatMap(({ pluginId, extensions }) => (this.#busy.has(pluginId) ? extensions : []))
+      .filter(extension => builtinFormat(extension, '') === undefined)
   }
 
   /** Starts the job, if it can be done here and now. */
