@@ -151,7 +151,7 @@ export class PluginHostCore {
 
   async restart(supervisor: Supervisor): Promise<void> {
     await this.#options.stopped.remove(supervisor.id)
-    await supervisor.restart()
+    await supervisor.restart(this.#found.get(supervisor) ?? supervisor.candidate)
   }
 
   async stopPlugin(supervisor: Supervisor): Promise<void> {

@@ -13,6 +13,8 @@ export interface HostLimits {
   terminate: number
   /** How long the calls of a process that was replaced may go on. */
   drain: number
+  /** A version that ends within this time of having replaced another gives way to it again. */
+  probation: number
   backoffBase: number
   backoffMax: number
   /** Health after which earlier crashes no longer count for the back-off. */
@@ -37,6 +39,7 @@ export const defaultLimits: HostLimits = {
   endOfInput: 2_000,
   terminate: 2_000,
   drain: 30_000,
+  probation: 10_000,
   backoffBase: 1_000,
   backoffMax: 30_000,
   backoffReset: 60_000,

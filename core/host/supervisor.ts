@@ -4,13 +4,14 @@ import type { Log } from '../log.js'
 import { PluginCrashed } from './crash.js'
 import type { Candidate } from './discovery.js'
 import { Latency } from './latency.js'
+import { Liveness } from './liveness.js'
 import type { Launch, TierName } from './launch/tier.js'
 import { PluginLog } from './pluginLog.js'
 import { throttleLines } from './throttleLines.js'
 import { afterCrash, recentCrashes, Unfit, type HostLimits } from './policy.js'
 import { storedBytes } from './storage.js'
 import { PluginProcess, type ProcessOptions } from './process.js'
-import { pruneStaged, stageDirectory } from './stage.js'
+import { StagedCopies } from './stagedCopies.js'
 
 export type PluginState =
   'discovered' | 'disabled' | 'rejected' | 'starting' | 'ready' | 'degraded' | 'reloading' | 'backing-off' | 'failed' | 'stopped'
@@ -67,18 +68,21 @@ export class Supervisor {
   /** It is unfit under settings that may have changed. */
   #mayFitNow = false
   #readySince = 0
-  #misses = 0
-  #pinging: NodeJS.Timeout | undefined
+  #liveness: Liveness | undefined
   #retry: NodeJS.Timeout | undefined
   #turn: Promise<unknown> = Promise.resolve()
-  /** A process is starting: the copy that it starts from is not known as in use yet. */
-  #isStarting = false
-  #pruning: Promise<unknown> = Promise.resolve()
+  readonly #copies: StagedCopies
+  /** The version before the current one, for as long as the current one has yet to prove itself. */
+  #previous: Candidate | undefined
+  #probation: NodeJS.Timeout | undefined
 
   constructor(candidate: Candidate, around: SupervisorSurroundings) {
     this.id = candidate.id
     this.candidate = candidate
     this.#around = around
+    this.#copies = new StagedCopies(around.stagingDir, error => {
+      around.log.warn({ err: error }, `old copies of the plugin ${this.id} could not be removed`)
+    })
   }
 
   get current(): Running | undefined {
@@ -98,9 +102,9 @@ export class Supervisor {
   run(candidate: Candidate): Promise<void> {
     return this.#inTurn(async () => {
       const { signature } = candidate.listing
+      if (signature === this.#refused) return
       if (this.#current) {
-        if (signature !== this.#current.candidate.listing.signature && signature !== this.#refused)
-          await this.#replace(this.#current, candidate)
+        if (signature !== this.#current.candidate.listing.signature) await this.#replace(this.#current, candidate)
         return
       }
       const isTried = this.state === 'backing-off' || this.state === 'failed'
@@ -125,18 +129,26 @@ export class Supervisor {
     })
   }
 
-  /** A fresh process of the same version; without a gap where there is one already. */
-  restart(): Promise<void> {
+  /**
+   * A fresh process, of these files when they can run, also where they were refused before; else of the version that
+   * runs already.
+   */
+  restart(newest: Candidate): Promise<void> {
     return this.#inTurn(async () => {
       clearTimeout(this.#retry)
       this.#crashes = []
+      this.#refused = undefined
+      this.restarts += 1
       const old = this.#current
+      if (old && newest.listing.signature !== old.candidate.listing.signature) {
+        await this.#replace(old, newest)
+        return
+      }
       if (old) {
         this.#release()
         this.#to('starting', 'restarting')
         await old.process.stop('restarted by an administrator')
-      }
-      this.restarts += 1
+      } else this.candidate = newest
       await this.#bringUp()
     })
   }
@@ -189,9 +201,10 @@ export class Supervisor {
       this.lastError = undefined
       this.#refused = undefined
       this.#serveWith(next)
+      this.#watchOver(old.candidate)
       this.#drain(old, `replaced by version ${candidate.manifest.version}`)
     } catch (error) {
-      this.#isStarting = false
+      this.#copies.started()
       this.#refused = candidate.listing.signature
       this.#complain(`version ${candidate.manifest.version} could not replace the running one: ${(error as Error).message}`)
       if (old.process.ended) this.#afterCrash()
@@ -207,7 +220,7 @@ export class Supervisor {
       await this.#handOver(next, undefined)
       this.#serveWith(next)
     } catch (error) {
-      this.#isStarting = false
+      this.#copies.started()
       const { message } = error as Error
       if (message !== this.lastError || !(error instanceof Unfit)) this.#complain(message)
       if (error instanceof Unfit) {
@@ -218,9 +231,7 @@ export class Supervisor {
   }
 
   async #launch(candidate: Candidate): Promise<Running> {
-    this.#isStarting = true
-    await this.#pruning
-    const directory = await stageDirectory(candidate.directory, candidate.listing, this.#around.stagingDir)
+    const directory = await this.#copies.stage(candidate)
     const { tier, launch } = await this.#around.prepare(candidate, directory)
     const write = throttleLines(line => {
       this.#around.log.info({ stderr: line }, `plugin ${this.id}`)
@@ -246,14 +257,20 @@ export class Supervisor {
 
   #serveWith(running: Running): void {
     this.#current = running
-    this.#isStarting = false
+    this.#copies.started()
     this.#readySince = Date.now()
-    this.#misses = 0
     void running.process.exited.then(ending => {
       this.#onExit(running, ending)
     })
-    clearInterval(this.#pinging)
-    this.#pinging = setInterval(() => void this.#ping(running), this.#around.limits.pingAfter).unref()
+    this.#liveness?.stop()
+    this.#liveness = new Liveness(running.process, this.#around.limits, {
+      answered: () => {
+        if (this.state === 'degraded') this.#to('ready')
+      },
+      missed: misses => {
+        this.#onMissed(running, misses)
+      },
+    })
     this.#prune()
     this.#to('ready')
   }
@@ -266,7 +283,38 @@ export class Supervisor {
     this.#complain(this.#endedFor ?? `it ended by itself (${signal ?? `code ${String(code)}`})${tail}`)
     this.#endedFor = undefined
     // While it is being replaced, the end of that decides what follows.
-    if (this.state !== 'reloading') this.#afterCrash()
+    if (this.state === 'reloading') return
+    if (this.#previous) this.#rollBack(this.#previous)
+    else this.#afterCrash()
+  }
+
+  /** The version that was replaced is kept until the new one has lasted a while. */
+  #watchOver(previous: Candidate): void {
+    this.#previous = previous
+    clearTimeout(this.#probation)
+    this.#probation = setTimeout(() => {
+      this.#previous = undefined
+      this.#prune()
+    }, this.#around.limits.probation).unref()
+  }
+
+  /** A version that ends so soon after it took over gives way to the one before; its files are not tried again. */
+  #rollBack(previous: Candidate): void {
+    const { candidate } = this
+    this.#previous = undefined
+    this.#refused = candidate.listing.signature
+    this.candidate = previous
+    const versions = `version ${candidate.manifest.version} ended soon after it had taken over: version ${previous.manifest.version} serves again`
+    this.#to('reloading', versions)
+    this.#complain(`${versions}. ${this.lastError ?? ''}`.trim())
+    void this.#inTurn(async () => {
+      // It may have been stopped meanwhile.
+      if (this.state !== 'reloading' || this.#current) return
+      const { lastError } = this
+      this.restarts += 1
+      await this.#bringUp()
+      if (this.current) this.lastError = lastError
+    })
   }
 
   #afterCrash(): void {
@@ -293,24 +341,11 @@ export class Supervisor {
     }, next.delay)
   }
 
-  async #ping(running: Running): Promise<void> {
-    const { pingAfter, pingTimeout, pingMisses } = this.#around.limits
-    if (running !== this.#current || running.process.silentFor < pingAfter) return
-    try {
-      await running.process.request('plugin.ping', {}, { timeoutMs: pingTimeout, hardTimeoutMs: pingTimeout, urgent: true })
-      this.#misses = 0
-      if (this.state === 'degraded') this.#to('ready')
-    } catch {
-      if (running !== this.#current) return
-      // It says other things meanwhile: slow, not hung.
-      if (running.process.silentFor < pingTimeout) return
-      this.#misses += 1
-      if (this.#misses < pingMisses) {
-        this.#to('degraded', `it missed ${this.#misses} of ${pingMisses} pings`)
-        return
-      }
-      this.#end(running, `it did not answer ${pingMisses} pings and was ended`)
-    }
+  #onMissed(running: Running, misses: number): void {
+    const { pingMisses } = this.#around.limits
+    if (running !== this.#current) return
+    if (misses < pingMisses) this.#to('degraded', `it missed ${misses} of ${pingMisses} pings`)
+    else this.#end(running, `it did not answer ${pingMisses} pings and was ended`)
   }
 
   /** Lets the calls of a replaced process finish, then stops it. */
@@ -327,14 +362,10 @@ export class Supervisor {
     this.#draining.set(old, drained)
   }
 
-  /** Removes the staged copies that nothing runs from any more. */
+  /** Removes the staged copies that nothing runs, or may run again, from. */
   #prune(): void {
-    if (this.#isStarting) return
-    const running = [this.#current, ...this.#draining.keys()].filter(one => one !== undefined)
-    const pruned = pruneStaged(this.#around.stagingDir, new Set(running.map(({ directory }) => directory))).catch((error: unknown) => {
-      this.#around.log.warn({ err: error }, `old copies of the plugin ${this.id} could not be removed`)
-    })
-    this.#pruning = Promise.all([this.#pruning, pruned])
+    const running = [this.#current, ...this.#draining.keys()].flatMap(one => (one ? [one.candidate] : []))
+    this.#copies.prune([...running, this.candidate, ...(this.#previous ? [this.#previous] : [])])
   }
 
   /** Ends a process that misbehaves; what follows is what follows a crash. */
@@ -344,7 +375,7 @@ export class Supervisor {
   }
 
   #release(): void {
-    clearInterval(this.#pinging)
+    this.#liveness?.stop()
     this.#current = undefined
     this.residentBytes = undefined
   }

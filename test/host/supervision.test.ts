@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict'
-import { readFile, rm, writeFile } from 'node:fs/promises'
+import { rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { RpcError } from '../../sdk/rpc.js'
 import { waitFor } from '../support/waitFor.js'
@@ -204,84 +204,5 @@ describe('a supervised plugin', () => {
     await host.core.scan()
     assert.equal(host.core.supervisor('leaving'), undefined)
     await host.until('staying', 'ready')
-  })
-})
-
-describe('a reload', () => {
-  let host: TestHost
-  beforeEach(async () => {
-    host = await startHost({ tiers: ['node-permission'] })
-  })
-  afterEach(() => host.stop())
-
-  const version = (directory: string, name: string, number: string, mode = 'behave') =>
-    addPlugin(directory, name, mode, { version: number, metadata: { version: number } })
-
-  it('under load fails no call, and every later call meets the new version', async () => {
-    const directory = join(host.plugins, 'swift')
-    await version(directory, 'swift', '1.0.0')
-    await host.until('swift', 'ready')
-    let going = true
-    let calls = 0
-    const callers = Array.from({ length: 32 }, async (_, caller) => {
-      while (going) {
-        const name = `${caller}-${calls++}`
-        const text = await host.extract('swift', { name })
-        assert.ok(text.endsWith(` read ${name}`), text)
-      }
-    })
-    for (const next of ['1.0.1', '1.0.2', '1.0.3']) {
-      await version(directory, 'swift', next)
-      await waitFor(next, () => host.core.supervisor('swift')!.current?.candidate.manifest.version === next)
-      assert.equal(await host.extract('swift', { name: 'x' }), `${next} read x`)
-    }
-    going = false
-    await Promise.all(callers)
-    assert.equal(host.core.supervisor('swift')!.latency.errors, 0)
-    assert.equal(host.core.supervisor('swift')!.restarts, 0)
-  })
-
-  it('to a version that fails leaves the old one serving and says why', async () => {
-    const directory = join(host.plugins, 'careful')
-    await version(directory, 'careful', '1.0.0')
-    const { current } = await host.until('careful', 'ready')
-    await version(directory, 'careful', '2.0.0', 'exit-before-handshake')
-    await waitFor('the complaint', () =>
-      host.core.supervisor('careful')!.lastError?.includes('version 2.0.0 could not replace the running one'),
-    )
-    await writeFile(join(directory, 'manifest.json'), '{ "name": "careful", ')
-    await waitFor('the next complaint', () => host.core.supervisor('careful')!.lastError?.includes('not valid JSON'))
-    assert.equal(host.core.supervisor('careful')!.current, current)
-    assert.equal(await host.extract('careful', { name: 'x' }), '1.0.0 read x')
-    await version(directory, 'careful', '2.0.1')
-    await waitFor('the good one', () => host.core.supervisor('careful')!.current?.candidate.manifest.version === '2.0.1')
-    assert.equal(host.core.supervisor('careful')!.lastError, undefined)
-  })
-
-  it('that an area refuses keeps the old process', async () => {
-    const directory = join(host.plugins, 'wanted')
-    await version(directory, 'wanted', '1.0.0')
-    const { current } = await host.until('wanted', 'ready')
-    const undo = host.core.hooks.onHandover((_id, next, old) => {
-      assert.equal(old, current!.process)
-      assert.notEqual(next, old)
-      return Promise.reject(new Error('the channels cannot move'))
-    })
-    await version(directory, 'wanted', '2.0.0')
-    await waitFor('the complaint', () => host.core.supervisor('wanted')!.lastError?.includes('the channels cannot move'))
-    undo()
-    assert.equal(host.core.supervisor('wanted')!.current, current)
-    assert.ok(!current!.process.ended)
-  })
-
-  it('keeps one staged copy a plugin', async () => {
-    const directory = join(host.plugins, 'tidy')
-    for (const next of ['1.0.0', '1.0.1', '1.0.2']) {
-      await version(directory, 'tidy', next)
-      await waitFor(next, () => host.core.supervisor('tidy')?.current?.candidate.manifest.version === next)
-    }
-    const { readdir } = await import('node:fs/promises')
-    await waitFor('one copy', async () => (await readdir(join(host.dataDir, 'plugin-versions', 'tidy'))).length === 1)
-    assert.match(await readFile(join(host.core.supervisor('tidy')!.current!.directory, 'manifest.json'), 'utf8'), /1\.0\.2/)
   })
 })

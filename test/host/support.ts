@@ -29,6 +29,7 @@ export const quick: Partial<HostLimits> = {
   settle: 100,
   memoryCheck: 200,
   drain: 5_000,
+  probation: 1_500,
 }
 
 export interface TestHost {
