@@ -33,6 +33,8 @@ export interface ServeOptions {
   output: PeerOutput
   /** Called once everything is over: `code` is the exit code. */
   onEnd: (code: number) => void
+  /** What this plugin speaks. Default: all this SDK speaks. */
+  protocolVersions?: readonly string[]
 }
 
 /** The host's stop ladder waits 5 s for the answer to a shutdown, and 2 s after the end of stdin. */
@@ -43,7 +45,8 @@ type HandlerOf<M extends keyof HostRequests> = NonNullable<Handlers<HostRequests
 type AnyHandlerOf = (params: unknown, context: HandlerContext) => unknown
 
 /** Serves a plugin over any two streams. Returns its peer. */
-export function servePlugin(definition: PluginDefinition, { input, output, onEnd }: ServeOptions): PluginPeer {
+export function servePlugin(definition: PluginDefinition, options: ServeOptions): PluginPeer {
+  const { input, output, onEnd, protocolVersions = PROTOCOL_VERSIONS } = options
   let service: PluginService | undefined
   let ending = false
 
@@ -76,7 +79,7 @@ export function servePlugin(definition: PluginDefinition, { input, output, onEnd
     handlers: {
       'plugin.initialize': params => {
         if (service) throw new RpcError(RpcErrorCode.invalidRequest, 'plugin.initialize came twice')
-        const protocolVersion = negotiate(params)
+        const protocolVersion = negotiate(params, protocolVersions)
         service = definition.serve({ peer, log, dataDir: params.dataDir })
         return { protocolVersion }
       },
@@ -155,11 +158,12 @@ function claimStdout(): PeerOutput {
   }
 }
 
-function negotiate({ protocolVersions }: InitializeParams): string {
+/** The first of the host's, which come newest first, that the plugin speaks too. */
+function negotiate({ protocolVersions }: InitializeParams, spoken: readonly string[]): string {
   const offered = Array.isArray(protocolVersions) ? (protocolVersions as unknown[]) : []
-  const common = offered.find(version => typeof version === 'string' && PROTOCOL_VERSIONS.includes(version))
+  const common = offered.find(version => typeof version === 'string' && spoken.includes(version))
   if (typeof common === 'string') return common
-  const [theirs, ours] = [offered.slice(0, 10).map(String).join(', '), PROTOCOL_VERSIONS.join(', ')]
+  const [theirs, ours] = [offered.slice(0, 10).map(String).join(', '), spoken.join(', ')]
   throw new RpcError(RpcErrorCode.rejected, `No common protocol version: the gateway speaks ${theirs || 'none'}, this plugin ${ours}`)
 }
 

@@ -1,10 +1,9 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { existsSync } from 'node:fs'
 import { mkdir, stat } from 'node:fs/promises'
-import { dirname, join } from 'node:path'
+import { join } from 'node:path'
 import { PassThrough } from 'node:stream'
-import { findEntry } from './entry.js'
+import { findEntry, resolveCommand } from './entry.js'
 import type { PeerInput, PeerOutput } from './rpc.js'
 import { servePlugin, type PluginDefinition } from './runtime.js'
 
@@ -31,19 +30,17 @@ interface LaunchOptions {
   dataDir: string
   nodeArgs: readonly string[]
   env: Readonly<Record<string, string>>
+  pluginVersions: readonly string[]
 }
 
 const KEEP_STDERR = 64 * 1024
 
 /** `path` is a plugin's folder or an entry file. */
-export async function startProcess(path: string, { dataDir, nodeArgs, env }: LaunchOptions): Promise<Launched> {
+export async function startProcess(path: string, { dataDir, nodeArgs, env }: Omit<LaunchOptions, 'pluginVersions'>): Promise<Launched> {
   await mkdir(dataDir, { recursive: true })
   const isFolder = (await stat(path)).isDirectory()
-  const entry = isFolder ? await findEntry(path) : { command: [process.execPath, path] }
-  if (!entry) throw new Error(`${path} has no entry file: build the plugin first (service dev build)`)
-  const directory = isFolder ? path : dirname(path)
-  const [program = '', ...args] = entry.command.map(word => (existsSync(join(directory, word)) ? join(directory, word) : word))
-  const child = spawn(program, program === process.execPath ? [...nodeArgs, ...args] : args, {
+  const [program = '', ...args] = isFolder ? await commandOf(path, nodeArgs) : [process.execPath, ...nodeArgs, path]
+  const child = spawn(program, args, {
     cwd: dataDir,
     env: { PATH: process.env.PATH, ...env },
     stdio: ['pipe', 'pipe', 'pipe'],
@@ -64,8 +61,15 @@ export async function startProcess(path: string, { dataDir, nodeArgs, env }: Lau
   }
 }
 
+async function commandOf(folder: string, nodeArgs: readonly string[]): Promise<string[]> {
+  const entry = await findEntry(folder).catch((error: unknown) => {
+    throw new Error(`${folder}: ${(error as Error).message}. Build the plugin first (service dev build)`, { cause: error })
+  })
+  return entry.kind === 'javascript' ? [process.execPath, ...nodeArgs, join(folder, entry.file)] : resolveCommand(folder, entry)
+}
+
 /** Runs a definition in this process: quick, and a debugger sees it; it has no process of its own to crash. */
-export async function startInProcess(definition: PluginDefinition, { dataDir }: LaunchOptions): Promise<Launched> {
+export async function startInProcess(definition: PluginDefinition, { dataDir, pluginVersions }: LaunchOptions): Promise<Launched> {
   await mkdir(dataDir, { recursive: true })
   const toPlugin = new PassThrough()
   const fromPlugin = new PassThrough()
@@ -76,6 +80,7 @@ export async function startInProcess(definition: PluginDefinition, { dataDir }: 
   servePlugin(definition, {
     input: toPlugin,
     output: fromPlugin,
+    protocolVersions: pluginVersions,
     onEnd: code => {
       fromPlugin.end()
       end({ code, signal: null })

@@ -28,6 +28,8 @@ export interface StartOptions {
   env?: Readonly<Record<string, string>>
   /** What is offered in the handshake. Default: all this SDK speaks. */
   protocolVersions?: readonly string[]
+  /** What a definition, run in this process, speaks. Default: all this SDK speaks. */
+  pluginVersions?: readonly string[]
 }
 
 /**
@@ -38,7 +40,12 @@ export interface StartOptions {
 export async function startPlugin(target: string | URL | PluginDefinition, options: StartOptions = {}): Promise<RunningPlugin> {
   const temporary = await mkdtemp(join(tmpdir(), 'plugin-test-'))
   const dataDir = options.dataDir ?? join(temporary, 'data')
-  const launch = { dataDir, nodeArgs: options.nodeArgs ?? [], env: options.env ?? {} }
+  const launch = {
+    dataDir,
+    nodeArgs: options.nodeArgs ?? [],
+    env: options.env ?? {},
+    pluginVersions: options.pluginVersions ?? PROTOCOL_VERSIONS,
+  }
   const removeTemporary = (): Promise<void> => rm(temporary, { recursive: true, force: true })
   try {
     const isPath = typeof target === 'string' || target instanceof URL

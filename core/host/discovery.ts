@@ -1,9 +1,8 @@
 import { lstat, readdir, readFile, realpath } from 'node:fs/promises'
 import { basename, join } from 'node:path'
 import { compare } from 'semver'
-import { parseManifest, type Manifest } from '../../sdk/manifest.js'
+import { findEntry, parseManifest, type Entry, type Manifest } from '../../sdk/manifest.js'
 import { ARCHIVE_ENDING, unpackArchive } from './archive.js'
-import { findEntry, type Entry } from './entry.js'
 import { listFiles, StageError, type Listing } from './stage.js'
 
 const MAX_MANIFEST_BYTES = 256 * 1024

@@ -39,6 +39,7 @@ export class PluginProcess {
   readonly startedAt = Date.now()
   readonly exited: Promise<Ending>
   readonly tail = new OutputTail()
+  #protocolVersion = ''
   readonly #child: ChildProcessByStdio<Writable, Readable, Readable>
   readonly #peer: PluginPeer
   readonly #limits: HostLimits
@@ -93,6 +94,11 @@ export class PluginProcess {
       },
     })
     readLines(child.stderr, onLine)
+  }
+
+  /** What the handshake settled on. */
+  get protocolVersion(): string {
+    return this.#protocolVersion
   }
 
   get ended(): boolean {
@@ -176,6 +182,7 @@ export class PluginProcess {
       throw new Error(
         `it chose the protocol version ${String(chosen).slice(0, 50)}, but this gateway speaks ${protocolVersions.join(', ')}`,
       )
+    this.#protocolVersion = chosen
   }
 
   /** Waits briefly for what the ended process still had in its pipes. */

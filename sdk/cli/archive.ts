@@ -3,7 +3,7 @@ import { mkdir, readdir, readFile, rename, rm, stat } from 'node:fs/promises'
 import { dirname, join, relative, resolve, sep } from 'node:path'
 import { pipeline } from 'node:stream/promises'
 import { ZipFile } from 'yazl'
-import { findEntry } from '../entry.js'
+import { EntryError, findEntry } from '../entry.js'
 import { CliError, type PluginProject } from './project.js'
 
 /** The earliest time a ZIP can hold: the same input makes the same bytes, whenever and wherever it is built. */
@@ -42,6 +42,7 @@ export async function writeArchive(project: PluginProject, script: string | unde
 async function programFiles(project: PluginProject): Promise<string[]> {
   const { directory, manifest } = project
   const entry = await findEntry(directory, manifest.name).catch((error: unknown) => {
+    if (error instanceof EntryError && error.missing) return undefined
     throw new CliError((error as Error).message)
   })
   if (entry?.runtimeConfig === undefined) {
@@ -50,7 +51,8 @@ async function programFiles(project: PluginProject): Promise<string[]> {
       `The entrypoint ${manifest.entrypoint} is no JavaScript, so it needs a runtime configuration beside it: write ${example}`,
     )
   }
-  const named = await Promise.all(entry.command.map(async part => ((await isFile(join(directory, part))) ? [part] : [])))
+  const beside = (word: string): string => join(dirname(entry.file), word)
+  const named = await Promise.all(entry.command.map(async word => ((await isFile(join(directory, beside(word)))) ? [beside(word)] : [])))
   return [entry.runtimeConfig, entry.file, manifest.entrypoint, ...named.flat()]
 }
 

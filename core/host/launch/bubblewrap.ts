@@ -1,6 +1,6 @@
 import { existsSync, lstatSync, readlinkSync, realpathSync } from 'node:fs'
 import { dirname, join } from 'node:path'
-import { resolveCommand } from './unconfined.js'
+import { resolveCommand } from '../../../sdk/manifest.js'
 import { runProbe } from './runProbe.js'
 import { pluginEnvironment, type Launch, type LaunchRequest, type Tier } from './tier.js'
 
@@ -62,9 +62,7 @@ const environment = (network: boolean): string[] => {
 const program = ({ entry, directory, maxHeapMb }: LaunchRequest): string[] => {
   if (entry.kind === 'javascript') return [NODE, `--max-old-space-size=${maxHeapMb}`, join(PLUGIN, entry.file)]
   const root = realpathSync(directory)
-  const words = resolveCommand(entry.command, root, entry.file).map(word =>
-    word.startsWith(root) ? PLUGIN + word.slice(root.length) : word,
-  )
+  const words = resolveCommand(root, entry).map(word => (word.startsWith(root) ? PLUGIN + word.slice(root.length) : word))
   return words[0] === 'node' ? [NODE, ...words.slice(1)] : words
 }
 

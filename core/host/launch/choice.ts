@@ -1,4 +1,4 @@
-import type { Entry } from '../entry.js'
+import type { Entry } from '../../../sdk/manifest.js'
 import { bubblewrap } from './bubblewrap.js'
 import { nodePermission } from './nodePermission.js'
 import { TIERS, type Tier, type TierName } from './tier.js'

@@ -1,4 +1,4 @@
-import type { Entry } from '../entry.js'
+import type { Entry } from '../../../sdk/manifest.js'
 
 /** How far a plugin is confined, strongest first. `deno` takes its place between the first two. */
 export const TIERS = ['bubblewrap', 'node-permission', 'none'] as const
