@@ -1,5 +1,6 @@
 import type { Socket } from 'node:net'
 import { createLog, type PluginLog } from './log.js'
+import { checkParams } from './params.js'
 import { PROTOCOL_VERSIONS, RpcErrorCode, type HostRequests, type InitializeParams, type PluginNotifications } from './protocol.js'
 import type { PluginRequests, SharedNotifications } from './protocol.js'
 import { Peer, RpcError, type HandlerContext, type Handlers, type PeerInput, type PeerOutput } from './rpc.js'
@@ -68,6 +69,7 @@ export function servePlugin(definition: PluginDefinition, options: ServeOptions)
       if (!service) throw new RpcError(RpcErrorCode.invalidRequest, `${method} came before plugin.initialize`)
       const handler = service.handlers[method] as AnyHandlerOf | undefined
       if (!handler) throw new RpcError(RpcErrorCode.methodNotFound, `${method}: this plugin is of the other kind (${definition.kind})`)
+      checkParams(method, params as object)
       return handler(params, context)
     }) satisfies AnyHandlerOf as unknown as HandlerOf<M>
 

@@ -5,6 +5,7 @@ import { isScript, writeArchive } from './archive.js'
 import { bundle } from './bundle.js'
 import { checkProject, CliError, type PluginProject } from './project.js'
 import { KINDS, scaffold, type Kind } from './scaffold.js'
+import type { TestOptions } from './test.js'
 
 const { version } = createRequire(import.meta.url)('@agent-gateway/sdk/package.json') as { version: string }
 
@@ -60,6 +61,16 @@ dev
   .option('--out <file>', 'where the archive goes (default: <name>-<version>.service-plugin in the folder)')
   .option('--no-archive', 'only the bundle')
   .action((directory: string | undefined, options: { out?: string; archive: boolean }) => build(directory ?? '.', options))
+dev
+  .command('test [folder-or-archive]')
+  .description('drive the plugin through everything that the protocol says, whatever it is written in')
+  .option('--sample <file>', 'a document that it reads, or a webhook of its platform as JSON')
+  .option('--settings <file.json>', "values of the channel's settings; {sink} is a local server that accepts everything")
+  .option('--no-build', 'test what stands there: do not bundle the source first')
+  .action(async (target: string | undefined, options: TestOptions) => {
+    const { testPlugin } = await import('./test.js')
+    if (!(await testPlugin(target ?? '.', options, say))) process.exitCode = 1
+  })
 
 try {
   await program.parseAsync()
