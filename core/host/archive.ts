@@ -38,10 +38,11 @@ export const unpackArchive = async (file: string, unpackDir: string): Promise<st
 }
 
 const extract = async (file: string, directory: string): Promise<void> => {
-  const { open } = await import('yauzl')
+  // A CommonJS module: once it is bundled, the default export is all it has.
+  const { default: yauzl } = await import('yauzl')
   const zip = await new Promise<ZipFile>((resolve, reject) => {
     // Sizes are validated while reading, so an entry cannot unpack to more than it declares.
-    open(file, { lazyEntries: true, autoClose: false, strictFileNames: true, validateEntrySizes: true }, (error, opened) => {
+    yauzl.open(file, { lazyEntries: true, autoClose: false, strictFileNames: true, validateEntrySizes: true }, (error, opened) => {
       if (error) reject(error)
       else resolve(opened)
     })

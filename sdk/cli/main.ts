@@ -5,6 +5,7 @@ import { isScript, writeArchive } from './archive.js'
 import { bundle } from './bundle.js'
 import { checkProject, CliError, type PluginProject } from './project.js'
 import { KINDS, scaffold, type Kind } from './scaffold.js'
+import type { RunOptions } from './run/run.js'
 import type { TestOptions } from './test.js'
 
 const { version } = createRequire(import.meta.url)('@agent-gateway/sdk/package.json') as { version: string }
@@ -70,6 +71,20 @@ dev
   .action(async (target: string | undefined, options: TestOptions) => {
     const { testPlugin } = await import('./test.js')
     if (!(await testPlugin(target ?? '.', options, say))) process.exitCode = 1
+  })
+dev
+  .command('run [folder]')
+  .description('run it in a live gateway: build, load, reload on save, show states and logs')
+  .option('--url <address>', 'the gateway (default: AGENT_GATEWAY_URL, else http://127.0.0.1:8080)')
+  .option('--token-file <file>', "holds an administrator's token (default: the variable AGENT_GATEWAY_TOKEN)")
+  .option('--plugins-dir <folder>', 'a directory that the gateway scans (default: AGENT_GATEWAY_PLUGINS_DIR)')
+  .option('--inspect [port]', "open a debugger's port, 9229 by default, where the sandbox permits it")
+  .option('--keep', 'leave the plugin in the gateway at the end')
+  .action(async (directory: string | undefined, options: RunOptions) => {
+    const { runPlugin } = await import('./run/run.js')
+    const end = new AbortController()
+    for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => end.abort())
+    await runPlugin(directory ?? '.', options, text => process.stdout.write(text), end.signal)
   })
 
 try {
