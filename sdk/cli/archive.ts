@@ -3,15 +3,11 @@ import { mkdir, readdir, readFile, rename, rm, stat } from 'node:fs/promises'
 import { dirname, join, relative, resolve, sep } from 'node:path'
 import { pipeline } from 'node:stream/promises'
 import { ZipFile } from 'yazl'
-import { EntryError, findEntry } from '../entry.js'
-import { CliError, type PluginProject } from './project.js'
+import { findEntry } from '../entry.js'
+import type { PluginProject } from './project.js'
 
 /** The earliest time a ZIP can hold: the same input makes the same bytes, whenever and wherever it is built. */
 const FIXED_TIME = new Date('1980-01-01T00:00:00Z')
-const SCRIPT = /\.[cm]?[jt]sx?$/
-
-/** Whether the entry is bundled: JavaScript and TypeScript are, any other program is shipped as it is. */
-export const isScript = ({ manifest }: PluginProject): boolean => SCRIPT.test(manifest.entrypoint)
 
 /** Writes the `.service-plugin` archive. `script` is the bundle of a JavaScript plugin. Returns the names inside. */
 export async function writeArchive(project: PluginProject, script: string | undefined, out: string): Promise<string[]> {
@@ -38,22 +34,12 @@ export async function writeArchive(project: PluginProject, script: string | unde
   return names
 }
 
-/** Of a program in another language: the entry, its runtime configuration, and what its command names of this folder. */
-async function programFiles(project: PluginProject): Promise<string[]> {
-  const { directory, manifest } = project
-  const entry = await findEntry(directory, manifest.name).catch((error: unknown) => {
-    if (error instanceof EntryError && error.missing) return undefined
-    throw new CliError((error as Error).message)
-  })
-  if (entry?.runtimeConfig === undefined) {
-    const example = `${manifest.entrypoint}.runtimeconfig.json with {"command": ["python3", "${manifest.entrypoint}"]}`
-    throw new CliError(
-      `The entrypoint ${manifest.entrypoint} is no JavaScript, so it needs a runtime configuration beside it: write ${example}`,
-    )
-  }
-  const beside = (word: string): string => join(dirname(entry.file), word)
-  const named = await Promise.all(entry.command.map(async word => ((await isFile(join(directory, beside(word)))) ? [beside(word)] : [])))
-  return [entry.runtimeConfig, entry.file, manifest.entrypoint, ...named.flat()]
+/** Of a program in another language: the entry, its runtime configuration, and what its command names beside it. */
+async function programFiles({ directory, manifest }: PluginProject): Promise<string[]> {
+  const entry = await findEntry(directory, manifest.name)
+  const beside = entry.command.map(word => join(dirname(entry.file), word))
+  const named = await Promise.all(beside.map(async file => ((await isFile(join(directory, file))) ? [file] : [])))
+  return [...(entry.runtimeConfig === undefined ? [] : [entry.runtimeConfig]), entry.file, manifest.entrypoint, ...named.flat()]
 }
 
 async function listFiles({ directory, files }: PluginProject, program: string[]): Promise<string[]> {

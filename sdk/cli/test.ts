@@ -3,9 +3,8 @@ import { join, resolve } from 'node:path'
 import type { CheckResult } from '../conformance/check.js'
 import { readSettingsFile, testConformance, type ConformanceReport } from '../conformance/run.js'
 import { readManifest } from '../pluginFolder.js'
-import { isScript } from './archive.js'
 import { bundle } from './bundle.js'
-import { checkProject, CliError } from './project.js'
+import { checkProject, CliError, isScript } from './project.js'
 
 export interface TestOptions {
   sample?: string
