@@ -48,10 +48,6 @@ describe('service dev', () => {
     return names
   }
 
-  before(async () => {
-    const built = await run(process.execPath, [join(root, 'sdk/build.mjs')], root)
-    assert.equal(built.code, 0, built.stderr)
-  })
   beforeEach(async () => {
     folder = await realpath(await mkdtemp(join(tmpdir(), 'service-dev-')))
   })
