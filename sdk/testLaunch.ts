@@ -40,6 +40,22 @@ const KEEP_STDERR = 64 * 1024
 const LAST_OUTPUT_MS = 500
 const hasGroups = process.platform !== 'win32'
 
+/** What runs now. It goes when this process exits, whether it looks at its stdin or not. */
+const running = new Set<() => void>()
+
+function endWithThisProcess(kill: () => void): () => void {
+  if (running.size === 0) process.on('exit', killAll)
+  running.add(kill)
+  return () => {
+    running.delete(kill)
+    if (running.size === 0) process.off('exit', killAll)
+  }
+}
+
+function killAll(): void {
+  for (const kill of running) kill()
+}
+
 /** `path` is a plugin's folder or an entry file; `name` stands for the folder's where that is not the original one. */
 export async function startProcess(
   path: string,
@@ -70,10 +86,12 @@ export async function startProcess(
       // The group is gone already.
     }
   }
+  const forget = endWithThisProcess(() => kill('SIGKILL'))
   const closed = once(child, 'close')
   const exited = once(child, 'exit').then(async ([code, signal]) => {
     await Promise.race([closed, sleep(LAST_OUTPUT_MS, undefined, { ref: false })])
     kill('SIGKILL')
+    forget()
     return { code: code as number | null, signal: signal as NodeJS.Signals | null }
   })
   return {

@@ -70,6 +70,8 @@ dev
   .option('--no-build', 'test what stands there: do not bundle the source first')
   .action(async (target: string | undefined, options: TestOptions) => {
     const { testPlugin } = await import('./test.js')
+    // The plugins under test end with this process when it exits; a signal alone would leave them.
+    for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => process.exit(130))
     if (!(await testPlugin(target ?? '.', options, say))) process.exitCode = 1
   })
 dev
