@@ -1,9 +1,13 @@
 import assert from 'node:assert/strict'
-import { execFile } from 'node:child_process'
+import { execFile, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { existsSync } from 'node:fs'
 import { cp, mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import { pidsWith } from '../host/support.js'
+import { waitFor } from '../support/waitFor.js'
 import { testConformance, type ConformanceReport } from '../../sdk/testing.js'
 
 const root = fileURLToPath(new URL('../..', import.meta.url))
@@ -127,6 +131,16 @@ describe('the conformance kit', () => {
       const { code, stdout } = await service('test', await write('prints'), '--sample', sample)
       assert.equal(code, 1)
       assert.match(stdout, /^FAIL {2}output\/only-messages .*\n {6}but lines that are no messages: .*reading sample\.txt/m)
+    })
+
+    it('leaves no plugin behind when it is interrupted, not even one that ignores the end of its stdin', async function () {
+      if (!existsSync('/proc/self/cmdline')) this.skip()
+      const plugin = join(await write('outlives-its-gateway'), 'faulty.mjs')
+      const child = spawn(process.execPath, [join(root, 'sdk/bin/service.js'), 'dev', 'test', join(folder, 'faulty')])
+      await waitFor('a process of the plugin', async () => (await pidsWith(plugin)).length > 0)
+      child.kill('SIGINT')
+      assert.deepEqual(await once(child, 'exit'), [130, null])
+      await waitFor('its end', async () => (await pidsWith(plugin)).length === 0)
     })
 
     it('takes an archive, and builds a source first', async () => {
