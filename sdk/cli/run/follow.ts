@@ -23,7 +23,7 @@ export class Follower {
   #shownError: string | undefined
   #readyPid: number | undefined
   #busyUntil = 0
-  #woken: (() => void) | undefined
+  readonly #waiting = new Set<() => void>()
   #trouble = ''
 
   constructor(gateway: Gateway, id: string, screen: Screen, onReady: (record: PluginRecord) => void) {
@@ -41,12 +41,12 @@ export class Follower {
   /** Something is about to happen. */
   expectNews(): void {
     this.#busyUntil = performance.now() + BUSY_FOR_MS
-    this.#woken?.()
+    this.#wake()
   }
 
   stop(): void {
     this.#stopped.abort()
-    this.#woken?.()
+    this.#wake()
   }
 
   get #isStopped(): boolean {
@@ -111,9 +111,14 @@ export class Follower {
 
   async #wait(milliseconds: number): Promise<void> {
     if (this.#isStopped) return
-    const woken = new Promise<void>(resolve => (this.#woken = resolve))
     const controller = new AbortController()
-    await Promise.race([woken, sleep(milliseconds, undefined, { signal: controller.signal }).catch(() => undefined)])
-    controller.abort()
+    const wake = (): void => controller.abort()
+    this.#waiting.add(wake)
+    await sleep(milliseconds, undefined, { signal: controller.signal }).catch(() => undefined)
+    this.#waiting.delete(wake)
+  }
+
+  #wake(): void {
+    for (const wake of this.#waiting) wake()
   }
 }

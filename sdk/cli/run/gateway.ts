@@ -23,6 +23,8 @@ export interface LogLine {
 
 const REQUEST_MS = 10_000
 const MAX_EVENT = 256 * 1024
+/** What a gateway answers that has no such route, or no such form of it. */
+const NO_SUCH_STREAM = new Set([404, 405, 406, 501])
 
 /** The gateway answered that it is not the time. */
 export class TooMany extends Error {
@@ -68,6 +70,7 @@ export class Gateway {
   /** The plugin's log, live, until `signal` is aborted or the gateway ends it. False when this gateway has no such stream. */
   async followLogs(id: string, signal: AbortSignal, onLine: (line: LogLine) => void): Promise<boolean> {
     const response = await this.#fetch('GET', `plugins/${encodeURIComponent(id)}/logs`, signal, 'text/event-stream')
+    if (!response.ok && !NO_SUCH_STREAM.has(response.status)) await this.#read(response)
     if (!response.ok || !response.body || !(response.headers.get('content-type') ?? '').startsWith('text/event-stream')) {
       await response.body?.cancel()
       return false

@@ -142,7 +142,11 @@ class DevSession {
     if (!this.#isInPlace) await writeArchive(project, script?.text, this.#place)
     const what = script ? `${relative(process.cwd(), script.file)}, ${Math.ceil(script.text.length / 1024)} KiB` : 'the program as it is'
     this.#screen.say('build', `${project.manifest.version}: ${what}, in ${Math.round(performance.now() - started)} ms`)
-    this.#tellRival(await this.#gateway.scan())
+    const found = await this.#gateway.scan().catch((error: unknown) => {
+      this.#screen.say('gateway', `${(error as Error).message}. A gateway that watches its directories notices the new build by itself`)
+      return []
+    })
+    this.#tellRival(found)
     this.#follower.expectNews()
   }
 
