@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from 'node:timers/promises'
 import { MAX_FRAME_BYTES, RpcErrorCode } from '../protocol.js'
 import { brief, expect, Skip, type Check } from './check.js'
 import { callOf, foreignCallOf, methodsOf } from './kinds.js'
@@ -7,6 +8,7 @@ import type { Wire } from './wire.js'
 const GIVE_UP_MS = 10_000
 const LARGE_BYTES = 4 * 1024 * 1024
 const PARALLEL = 100
+const PAUSE_MS = 30
 
 const STRAY_INPUT = [
   'this is no JSON',
@@ -126,7 +128,9 @@ export const messageChecks: readonly Check[] = [
     expected: 'puts a line together that comes byte by byte, and takes several that come at once',
     run: async bench => {
       const wire = await bench.ready()
-      await Promise.all([wire.expectAnswer('pieces', 'plugin.ping'), writeBytes(wire, ping('pieces', { note: 'ü € 😀 \u2028' }))])
+      for (const id of ['pieces-1', 'pieces-2', 'pieces-3']) {
+        await Promise.all([wire.expectAnswer(id, 'plugin.ping'), writeInPieces(wire, ping(id, { note: 'ü € 😀 \u2028' }))])
+      }
       const ids = Array.from({ length: 20 }, (_, index) => `together-${index}`)
       const answers = ids.map(id => wire.expectAnswer(id, 'plugin.ping'))
       wire.write(ids.map(id => ping(id).replace('\n', '\r\n')).join(''))
@@ -179,10 +183,13 @@ export const messageChecks: readonly Check[] = [
   },
 ]
 
-async function writeBytes(wire: Wire, text: string): Promise<void> {
-  for (const byte of Buffer.from(text)) {
+/** Byte by byte, with pauses inside of characters that are long enough for the plugin to read what came before. */
+async function writeInPieces(wire: Wire, text: string): Promise<void> {
+  const bytes = Buffer.from(text)
+  for (const [index, byte] of bytes.entries()) {
     wire.write(Buffer.from([byte]))
-    await new Promise(resolve => setImmediate(resolve))
+    const isInsideOfCharacter = (bytes[index + 1] ?? 0) >> 6 === 0b10
+    await sleep(isInsideOfCharacter ? PAUSE_MS : 0)
   }
 }
 
