@@ -5,7 +5,10 @@
  * plugin's log. This file is the one list of methods: the SDK's types, the host and the documents follow from it.
  */
 
-/** Protocol versions this SDK and this host speak, newest first. */
+/**
+ * Protocol versions this SDK and this host speak, newest first: the newest one and the one before it, once there is one.
+ * A host offers all of them and a plugin takes the first that it speaks too, so that each may be upgraded by itself.
+ */
 export const PROTOCOL_VERSIONS: readonly string[] = ['2026-11-01']
 
 /** A frame (one line) larger than this many bytes ends the connection, in either direction. */

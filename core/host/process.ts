@@ -46,6 +46,7 @@ export class PluginProcess {
   readonly exited: Promise<Ending>
   /** The last lines that it wrote. */
   lastWords: string[] = []
+  #protocolVersion = ''
   readonly #child: ChildProcessByStdio<Writable, Readable, Readable>
   readonly #peer: PluginPeer
   readonly #limits: HostLimits
@@ -106,6 +107,11 @@ export class PluginProcess {
       },
     })
     readLines(child.stderr, onLine)
+  }
+
+  /** What the handshake settled on. */
+  get protocolVersion(): string {
+    return this.#protocolVersion
   }
 
   get ended(): boolean {
@@ -196,6 +202,7 @@ export class PluginProcess {
         `it chose the protocol version ${String(chosen).slice(0, 50)}, but this gateway speaks ${protocolVersions.join(', ')}`,
         { dependsOnSettings: false },
       )
+    this.#protocolVersion = chosen
   }
 }
 

@@ -10,10 +10,6 @@ import { CliError, type PluginProject } from './project.js'
 
 /** The earliest time a ZIP can hold: the same input makes the same bytes, whenever and wherever it is built. */
 const FIXED_TIME = new Date('1980-01-01T00:00:00Z')
-const SCRIPT = /\.[cm]?[jt]sx?$/
-
-/** Whether the entry is bundled: JavaScript and TypeScript are, any other program is shipped as it is. */
-export const isScript = ({ manifest }: PluginProject): boolean => SCRIPT.test(manifest.entrypoint)
 
 interface ArchiveOptions {
   /** The bundle of a JavaScript plugin. */
@@ -61,20 +57,12 @@ function checkNames(names: Iterable<string>): void {
   }
 }
 
-/** Of a program in another language: the entry, its runtime configuration, and what its command names of this folder. */
-async function programFiles(project: PluginProject): Promise<string[]> {
-  const { directory, manifest } = project
-  const entry = await findEntry(directory, manifest.name).catch((error: unknown) => {
-    throw new CliError((error as Error).message)
-  })
-  if (entry?.runtimeConfig === undefined) {
-    const example = `${manifest.entrypoint}.runtimeconfig.json with {"command": ["python3", "${manifest.entrypoint}"]}`
-    throw new CliError(
-      `The entrypoint ${manifest.entrypoint} is no JavaScript, so it needs a runtime configuration beside it: write ${example}`,
-    )
-  }
-  const named = await Promise.all(entry.command.map(async part => ((await isFile(join(directory, part))) ? [part] : [])))
-  return [entry.runtimeConfig, entry.file, manifest.entrypoint, ...named.flat()]
+/** Of a program in another language: the entry, its runtime configuration, and what its command names beside it. */
+async function programFiles({ directory, manifest }: PluginProject): Promise<string[]> {
+  const entry = await findEntry(directory, manifest.name)
+  const beside = entry.command.map(word => join(dirname(entry.file), word))
+  const named = await Promise.all(beside.map(async file => ((await isFile(join(directory, file))) ? [file] : [])))
+  return [...(entry.runtimeConfig === undefined ? [] : [entry.runtimeConfig]), entry.file, manifest.entrypoint, ...named.flat()]
 }
 
 async function listFiles({ directory, files }: PluginProject, program: string[]): Promise<string[]> {

@@ -50,10 +50,6 @@ describe('service dev', () => {
     return names
   }
 
-  before(async () => {
-    const built = await run(process.execPath, [join(root, 'sdk/build.mjs')], root)
-    assert.equal(built.code, 0, built.stderr)
-  })
   beforeEach(async () => {
     folder = await realpath(await mkdtemp(join(tmpdir(), 'service-dev-')))
   })
@@ -224,11 +220,15 @@ describe('service dev', () => {
         { ...complete, entrypoint: undefined },
         /error: entrypoint: is missing: write for example "entrypoint": "src\/index\.ts"/,
       ],
-      ['an entrypoint that does not exist', { ...complete, entrypoint: 'nowhere.js' }, /:5:17: error: "nowhere\.js" does not exist/],
+      [
+        'an entrypoint that does not exist',
+        { ...complete, entrypoint: 'nowhere.js' },
+        /:5:17: error: entrypoint: "nowhere\.js" does not exist: create it, or correct the path/,
+      ],
       [
         'an entrypoint outside the folder',
         { ...complete, entrypoint: '../index.js' },
-        /error: "\.\.\/index\.js" leaves the plugin's folder/,
+        /error: entrypoint: "\.\.\/index\.js" leaves the plugin's folder/,
       ],
       [
         'no pluginInterface',
@@ -241,6 +241,17 @@ describe('service dev', () => {
         { ...complete, pluginInterface: 'ChannelAdapter', channelType: '9' },
         /error: channelType: "9" does not match/,
       ],
+      [
+        'a list of files that is none',
+        { ...complete, files: 'data' },
+        /:7:12: error: files: must be an array of paths, not "data": write for example "files"/,
+      ],
+      [
+        'a file that does not exist, at its own place',
+        { ...complete, files: ['index.js', 'x', 'data.json'] },
+        /:10:5: error: files\[2\]: "data\.json" does not exist/,
+      ],
+      ['no extension', { ...complete, pluginInterface: 'DocumentExtractor' }, /Write for example "supportedExtensions": \["\.srt"\]/],
       ['a comma too many', '{\n  "name": "x",\n}', /:3:1: error: no valid JSON: remove the comma before "}"/],
       ['single quotes', '{\n  "name": \'x\'\n}', /:2:11: error: no valid JSON: write double quotes/],
       ['a comment', '{ // c\n}', /:1:3: error: no valid JSON: a field name in double quotes/],
@@ -265,6 +276,19 @@ describe('service dev', () => {
       assert.match(stderr, /:10:15: warning: settings\[0\]\.type: must be "string" or "secret", not "number"/)
     })
 
+    it('of fields that are nearly one of the known, while others are left in peace', async () => {
+      const settings = [{ name: 'apiToken', requierd: true, hint: 'from the settings page' }]
+      await write('p/manifest.json', { ...complete, suportedExtensions: ['.x'], Permission: {}, homepage: 'https://example.com', settings })
+      await write('p/index.js', '')
+      const { code, stderr } = await service('validate', 'p')
+      assert.equal(code, 0)
+      assert.match(stderr, /:7:25: warning: suportedExtensions: is no field of a manifest: write "supportedExtensions"/)
+      assert.match(stderr, /:10:17: warning: Permission: is no field of a manifest: write "permissions"/)
+      assert.match(stderr, /warning: settings\[0\]\.requierd: is no field of a manifest: write "required"/)
+      assert.match(stderr, /apiToken" sounds like a secret .* Write "type": "secret"/)
+      assert.doesNotMatch(stderr, /homepage|hint/)
+    })
+
     it('of a folder without a manifest', async () => {
       const { code, stderr } = await service('build', '.')
       assert.equal(code, 1)
@@ -284,7 +308,15 @@ describe('service dev', () => {
     it('of a program in another language without its configuration', async () => {
       await write('p/manifest.json', { ...complete, entrypoint: 'run.py' })
       await write('p/run.py', '')
-      assert.match((await service('build', 'p')).stderr, /run\.py is no JavaScript, so it needs a runtime configuration/)
+      const { stderr } = await service('build', 'p')
+      assert.match(stderr, /:5:17: error: entrypoint: "run\.py" is no JavaScript, so it needs a runtime configuration/)
+      assert.match(stderr, /write run\.runtimeconfig\.json beside it, with \{"command": \["python3", "run\.py"\]\}/)
+      await write('p/run.runtimeconfig.json', { command: 'python3' })
+      assert.match((await service('build', 'p')).stderr, /:5:17: error: entrypoint: run\.runtimeconfig\.json: "command" must be an array/)
+      await write('p/run.runtimeconfig.json', { command: ['python3', 'run.py'] })
+      assert.equal((await service('validate', 'p')).code, 0)
+      await write('p/x.js', '')
+      assert.match((await service('validate', 'p')).stderr, /is no JavaScript, but the gateway would start x\.js: remove one of them/)
     })
 
     it('of a bad name and of a folder in use', async () => {

@@ -1,7 +1,7 @@
 import { existsSync, lstatSync, readlinkSync, realpathSync } from 'node:fs'
 import { dirname, join } from 'node:path'
+import { resolveCommand } from '../../../sdk/manifest.js'
 import { denoArguments, denoEnvironment, describeNetwork } from './deno.js'
-import { resolveCommand } from './unconfined.js'
 import { runProbe } from './runProbe.js'
 import { pluginEnvironment, type Launch, type LaunchRequest, type Network, type Tier } from './tier.js'
 
@@ -80,9 +80,7 @@ const program = (request: LaunchRequest): string[] => {
   if (hostFilter !== undefined) return [DENO, ...denoArguments({ directory: PLUGIN, dataDir: DATA, exchangeDir: EXCHANGE }, request)]
   if (entry.kind === 'javascript') return [NODE, `--max-old-space-size=${maxHeapMb}`, join(PLUGIN, entry.file)]
   const root = realpathSync(directory)
-  const words = resolveCommand(entry.command, root, entry.file).map(word =>
-    word.startsWith(root) ? PLUGIN + word.slice(root.length) : word,
-  )
+  const words = resolveCommand(root, entry).map(word => (word.startsWith(root) ? PLUGIN + word.slice(root.length) : word))
   return words[0] === 'node' ? [NODE, ...words.slice(1)] : words
 }
 

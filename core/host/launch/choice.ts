@@ -1,4 +1,4 @@
-import type { Entry } from '../entry.js'
+import type { Entry } from '../../../sdk/manifest.js'
 import { bubblewrap } from './bubblewrap.js'
 import { deno, findDeno } from './deno.js'
 import { nodePermission } from './nodePermission.js'

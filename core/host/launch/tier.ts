@@ -1,4 +1,4 @@
-import type { Entry } from '../entry.js'
+import type { Entry } from '../../../sdk/manifest.js'
 
 /** How far a plugin is confined, strongest first. */
 export const TIERS = ['bubblewrap', 'deno', 'node-permission', 'none'] as const
