@@ -200,8 +200,8 @@ export class Supervisor {
       this.candidate = candidate
       this.lastError = undefined
       this.#refused = undefined
-      this.#serveWith(next)
       this.#watchOver(old.candidate)
+      this.#serveWith(next)
       this.#drain(old, `replaced by version ${candidate.manifest.version}`)
     } catch (error) {
       this.#copies.started()

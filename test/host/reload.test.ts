@@ -44,16 +44,16 @@ describe('a reload', () => {
     const directory = join(host.plugins, 'hasty')
     await version(directory, 'hasty', '1.0.0')
     await host.until('hasty', 'ready')
-    let going = true
+    const end = new AbortController()
     const caller = (async () => {
       do assert.match(await host.extract('hasty', { name: 'x' }), / read x$/)
-      while (going)
+      while (!end.signal.aborted)
     })()
     await version(directory, 'hasty', '2.0.0', 'slow-start')
     await waitFor('the first reload', () => host.core.supervisor('hasty')!.reason?.includes('version 2.0.0 is starting'))
     await version(directory, 'hasty', '3.0.0')
     await waitFor('the newest', () => host.core.supervisor('hasty')!.current?.candidate.manifest.version === '3.0.0')
-    going = false
+    end.abort()
     await caller
     assert.equal(host.core.supervisor('hasty')!.latency.errors, 0)
   })
