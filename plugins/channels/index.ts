@@ -25,7 +25,7 @@ import { ChannelService } from './service.js'
 import { ChannelTypes } from './types.js'
 import { ChannelWebhooks } from './webhook.js'
 
-/** Channels whose deliveries are worked off at once, in each direction. */
+/** Channels of one plugin whose deliveries are worked off at once, in each direction. */
 const PUMPED_AT_ONCE = 16
 /** How often channels that another gateway has left, and deliveries that nothing kicked, are looked for. */
 const SWEEP_MS = 60_000
@@ -70,10 +70,11 @@ export default definePlugin({
     })
     processes.connector = connector
 
-    const inboxPump = new InboxPump({ rows, inbox, types, leases, connector, chat: needs.chat, onDeath, log })
+    const inboxPump = new InboxPump({ rows, inbox, types, leases, connector, chat: needs.chat, agents: needs.agents, onDeath, log })
     const outboxPump = new OutboxPump({ rows, outbox, leases, connector, onDeath, log })
-    const inbound: Pump = new Pump(channelId => inboxPump.drain(channelId, () => inbound.isStopped), PUMPED_AT_ONCE, log)
-    const outbound: Pump = new Pump(channelId => outboxPump.drain(channelId, () => outbound.isStopped), PUMPED_AT_ONCE, log)
+    const lanes = { laneOf: (channelId: string) => connector.get(channelId)?.pluginId ?? '', concurrency: PUMPED_AT_ONCE, log }
+    const inbound: Pump = new Pump({ ...lanes, drain: (channelId, run) => inboxPump.drain(channelId, run) })
+    const outbound: Pump = new Pump({ ...lanes, drain: (channelId, run) => outboxPump.drain(channelId, run) })
     const kick = (channelId: string): void => {
       inbound.kick(channelId)
       outbound.kick(channelId)
@@ -108,8 +109,8 @@ export default definePlugin({
 
     // Undone last to first: nothing new comes in, the pumps finish, the channels disconnect, the leases are given back.
     onStop(() => leases.releaseAll())
-    onStop(() => connector.stop())
     onStop(() => processes.idle())
+    onStop(() => connector.stop())
     onStop(() => outbound.stop())
     onStop(() => inbound.stop())
     onStop(webhooks.register('chn', id => service.webhookTarget(id)))

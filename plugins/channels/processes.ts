@@ -9,7 +9,7 @@ import { BadAnswer } from './messages.js'
 import type { ChannelRow } from './rows.js'
 import type { ChannelTypes } from './types.js'
 
-/** Channels of a plugin that are connected or moved at the same time. */
+/** Channels of one plugin that are connected or moved at the same time. */
 const CONCURRENCY = 16
 const PAGE = 200
 
@@ -38,7 +38,8 @@ export class Processes {
   readonly #rows: ScopedHandle<ChannelRow>
   readonly #log: Log
   readonly #known = new Map<string, Known>()
-  readonly #queue = new PQueue({ concurrency: CONCURRENCY })
+  /** One a plugin: those of an adapter that hangs hold up no other's. */
+  readonly #queues = new Map<string, PQueue>()
   connector: Pick<Connector, 'reconcile' | 'lost'> | undefined
 
   constructor(host: PluginHost, types: ChannelTypes, rows: ScopedHandle<ChannelRow>, log: Log) {
@@ -98,7 +99,7 @@ export class Processes {
   }
 
   async idle(): Promise<void> {
-    await this.#queue.onIdle()
+    await Promise.all([...this.#queues.values()].map(queue => queue.onIdle()))
   }
 
   /** It serves, and we were not there when it came: called through the host. */
@@ -112,11 +113,13 @@ export class Processes {
 
   async #reconcileAll(pluginId: string, skip: (channelId: string) => boolean = () => false): Promise<Outcome[]> {
     const types = this.#types.ofPlugin(pluginId).map(({ type }) => type)
+    const queue = this.#queues.get(pluginId) ?? new PQueue({ concurrency: CONCURRENCY })
+    this.#queues.set(pluginId, queue)
     const outcomes: Promise<Outcome | undefined>[] = []
     let cursor: string | undefined
     do {
       const page = await this.#rows.everyone.page({ type: { $in: types }, enabled: true }, { limit: PAGE, cursor, sort: { createdAt: 1 } })
-      for (const { id } of page.items) if (!skip(id)) outcomes.push(this.#queue.add(async () => this.connector?.reconcile(id)))
+      for (const { id } of page.items) if (!skip(id)) outcomes.push(queue.add(async () => this.connector?.reconcile(id)))
       cursor = page.nextCursor ?? undefined
     } while (cursor !== undefined)
     return (await Promise.all(outcomes)).filter(outcome => outcome !== undefined)

@@ -25,6 +25,6 @@ export const receiveFromAdapter =
     const accepted = await inbox.accept(channelId, messages)
     // Behind the messages: a crash in between brings them again, and they are known.
     if (cursor !== undefined) await leases.save(channelId, { cursor })
-    if (accepted > 0) onStored(channelId)
+    if (messages.length > 0) onStored(channelId)
     return { accepted }
   }

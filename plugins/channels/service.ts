@@ -209,7 +209,7 @@ export class ChannelService {
 
   async #clear(row: Owned<ChannelRow>): Promise<void> {
     const { connector, inbox, outbox, secrets, leases, rows } = this.#parts
-    await connector.reconcile(row.id)
+    await connector.reconcile(row.id, { atOnce: true })
     await inbox.removeAll(row.id)
     await outbox.removeAll(row.id)
     await secrets.removeAll(row, row.id)
@@ -243,7 +243,7 @@ export class ChannelService {
 
   #reconcile(id: string): void {
     this.#parts.connector
-      .reconcile(id)
+      .reconcile(id, { atOnce: true })
       .catch((error: unknown) => this.#parts.log.error({ err: error, channelId: id }, 'a channel could not be connected'))
   }
 

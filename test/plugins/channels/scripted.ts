@@ -138,7 +138,10 @@ export class ScriptedGateway {
   }
 
   /** Adds a channel once its type is there, and waits until it is in the state. */
-  async addChannel(settings: Record<string, unknown> = {}, { type = 'scripted', status = 'connected', ...more } = {}): Promise<Added> {
+  async addChannel(
+    settings: Record<string, unknown> = {},
+    { type = 'scripted', status = 'connected', ...more }: { type?: string; status?: string; agentId?: string } = {},
+  ): Promise<Added> {
     const body = { type, name: 'test', settings: { token: TOKEN, ...settings }, ...more }
     const added = await waitFor('the channel type', async () => {
       const answer = await this.call('POST', '/channels', body)
