@@ -26,8 +26,9 @@ export const answer = (ctx: Context, route: Route, result: unknown): void => {
 }
 
 const reply = (ctx: Context, { status, headers, body }: Reply): void => {
-  ctx.status = status
+  // In this order: an empty body makes any status a 204.
   ctx.body = body
+  ctx.status = status
   for (const [name, value] of Object.entries(headers)) ctx.set(name, value)
   if (body instanceof Readable && headers['Content-Length'] !== undefined) ctx.length = Number(headers['Content-Length'])
 }

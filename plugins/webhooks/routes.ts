@@ -38,7 +38,8 @@ export const receiveRoutes = (find: (slug: string) => Promise<WebhookTarget | nu
 }
 
 const toWebhook = ({ method, query, headers, rawBody }: RouteRequest): InboundWebhook => ({
-  method: method === 'GET' ? 'GET' : 'POST',
+  // HEAD is answered as GET; the body stays here.
+  method: method === 'POST' ? 'POST' : 'GET',
   query: query as Record<string, string>,
   headers: requestHeaders(headers),
   body: rawBody,

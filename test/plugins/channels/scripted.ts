@@ -3,7 +3,10 @@ import { cp, mkdir, mkdtemp, readFile, rename, rm, writeFile } from 'node:fs/pro
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { ADMIN, call, login, startGateway, type Answer, type CallOptions, type TestGateway } from '../../support/gateway.js'
+import type { CollectionSpec, Document } from '../../../core/store/collection.js'
+import { openStore } from '../../../core/store/open.js'
+import { login, startGateway, type Answer, type CallOptions, type TestGateway } from '../../support/gateway.js'
+import { openCollection } from '../../support/store.js'
 import { waitFor } from '../../support/waitFor.js'
 
 const FIXTURE = fileURLToPath(new URL('../../fixtures/plugins/scripted/scripted.mjs', import.meta.url))
@@ -114,6 +117,17 @@ export class ScriptedGateway {
     this.token = await login(this.gateway)
   }
 
+  /** Every document of a collection of the stopped gateway. */
+  async records(plugin: string, name: string, spec: CollectionSpec<Document>): Promise<Record<string, unknown>[]> {
+    const store = await openStore({ dataDir: this.dataDir })
+    try {
+      const handle = await openCollection(store, `${plugin}.${name}`, spec)
+      return (await ('everyone' in handle ? handle.everyone : handle).find({})) as unknown as Record<string, unknown>[]
+    } finally {
+      await store.close()
+    }
+  }
+
   async stop(): Promise<void> {
     await this.gateway.stop({ keep: true })
     await rm(this.dataDir, { recursive: true, force: true, maxRetries: 5 })
@@ -203,5 +217,3 @@ export class ScriptedGateway {
     return login(this.gateway, { email, password })
   }
 }
-
-export { ADMIN, call }
