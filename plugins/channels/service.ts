@@ -134,7 +134,11 @@ export class ChannelService {
     return this.#serial.run(id, () => this.#update(caller, id, changes))
   }
 
-  async remove(caller: Caller, id: string): Promise<void> {
+  remove(caller: Caller, id: string): Promise<void> {
+    return this.#serial.run(id, () => this.#remove(caller, id))
+  }
+
+  async #remove(caller: Caller, id: string): Promise<void> {
     const deletedAt = new Date().toISOString()
     const rows = this.#parts.rows.for(caller)
     const row = await rows.findOneAndUpdate({ id, deletedAt: null }, { $set: { deletedAt, enabled: false } })
@@ -201,7 +205,13 @@ export class ChannelService {
     }
     const update = { $set, ...(isReconnected ? { $inc: { revision: 1 } } : {}) }
     const updated = await this.#parts.rows.for(caller).findOneAndUpdate({ id, deletedAt: null, revision: row.revision }, update)
-    if (!updated) throw conflict('The channel was changed at the same time: read it and try again')
+    if (!updated) {
+      // Through another gateway. What was put into the vault behind a deletion would stay there.
+      const isLeft = await this.#parts.rows.for(caller).findOne({ id, deletedAt: null })
+      if (isLeft) throw conflict('The channel was changed at the same time: read it and try again')
+      await this.#parts.secrets.removeAll(caller, id)
+      throw notFound('Channel')
+    }
     if (change) await this.#parts.secrets.remove(caller, id, change.remove)
     if (isReconnected) this.#reconcile(id)
     return this.#show(updated, (await this.#parts.leases.elsewhere([id])).get(id))

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
-import { ScriptedGateway, TOKEN } from './scripted.js'
+import { waitFor } from '../../support/waitFor.js'
+import { ScriptedGateway } from './scripted.js'
 
 describe('the queues of a channel', () => {
   let scripted: ScriptedGateway
@@ -60,7 +61,7 @@ describe('the queues of a channel', () => {
 
   it('put a reply that the adapter refuses for good aside, with the reason, and go on', async () => {
     const channel = await scripted.addChannel()
-    await scripted.post(channel, { id: 'm1', onSend: { act: 'reject', message: `no such chat, says ${TOKEN}` } })
+    await scripted.post(channel, { id: 'm1', onSend: { act: 'reject', message: 'no such chat, says $TOKEN' } })
     await scripted.post(channel, { id: 'm2' })
     await scripted.untilSent(1)
     const { outbox, deadLetters } = await scripted.untilIdle(channel.id)
@@ -87,12 +88,12 @@ describe('the queues of a channel', () => {
 
   it('wait for a slow adapter, and for one that hangs hold up no other recipient', async () => {
     const channel = await scripted.addChannel()
-    await scripted.post(channel, { id: 'slow', chatId: 'a', onSend: { slowMs: 1500 } })
-    await scripted.post(channel, { id: 'behind', chatId: 'a' })
     await scripted.post(channel, { id: 'hangs', chatId: 'b', onSend: { act: 'hang' } })
-    await scripted.post(channel, { id: 'beside', chatId: 'c' })
-    const sent = (await scripted.untilSent(3)).map(({ messageId }) => messageId)
-    assert.deepEqual(sent, ['beside', 'slow', 'behind'])
+    await waitFor('the adapter to hang', async () => (await scripted.journal()).some(({ method }) => method === 'send'))
+    await scripted.post(channel, { id: 'slow', chatId: 'a', onSend: { slowMs: 500 } })
+    await scripted.post(channel, { id: 'behind', chatId: 'a' })
+    const sent = (await scripted.untilSent(2)).map(({ messageId }) => messageId)
+    assert.deepEqual(sent, ['slow', 'behind'])
   })
 
   it('let the default agent answer when that of the channel was deleted', async () => {
