@@ -11,6 +11,7 @@ import { readFailure } from './failure.js'
 import type { Inbox } from './inbox.js'
 import type { Leases } from './leases.js'
 import { Metadata, readWebhookResult } from './messages.js'
+import type { NoteKind } from './notes.js'
 import type { Run } from './pump.js'
 import { afterFailure, INBOX_RETRY } from './retryPolicy.js'
 import type { ChannelRow, InboxRow } from './rows.js'
@@ -33,6 +34,7 @@ interface InboxParts {
   chat: Chat
   agents: Agents
   onDeath: (process: PluginConnection) => void
+  tell: (channelId: string, kind: NoteKind) => Promise<void>
   log: Log
 }
 
@@ -53,7 +55,11 @@ export class InboxPump {
       await inbox.removeAll(channelId)
       return undefined
     }
-    if (!channel.enabled || !(await leases.hold(channelId))) return undefined
+    if (!channel.enabled) return undefined
+    if (!(await leases.hold(channelId))) {
+      await this.#parts.tell(channelId, 'waiting')
+      return undefined
+    }
     try {
       for (;;) {
         const row = run.isStopped ? null : await inbox.next(channelId)

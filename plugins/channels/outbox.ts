@@ -50,10 +50,13 @@ export class Outbox extends DeliveryQueue<OutboxRow> {
     return this.rows.find({ state: 'waiting', channelId, ...recipient }, { sort: { seq: 1 }, limit })
   }
 
-  /** Makes the reply this gateway's to send, unless another has it. A claim of our own from before a crash is ours again. */
-  claim(row: OutboxRow): Promise<OutboxRow | null> {
-    const now = new Date().toISOString()
-    const free = { $or: [{ claimedBy: null }, { claimedBy: this.#holder }, { claimedUntil: { $lt: now } }] }
+  /**
+   * Makes the reply this gateway's to send, unless another has it. A claim of our own from before a crash is ours again;
+   * one of another gateway from before `since`, when this one took the channel over, has ended with it.
+   */
+  claim(row: OutboxRow, since: number): Promise<OutboxRow | null> {
+    const over = new Date(Math.max(Date.now(), since + CLAIM_MS)).toISOString()
+    const free = { $or: [{ claimedBy: null }, { claimedBy: this.#holder }, { claimedUntil: { $lt: over } }] }
     const claimedUntil = new Date(Date.now() + CLAIM_MS).toISOString()
     return this.rows.findOneAndUpdate({ id: row.id, state: 'waiting', ...free }, { $set: { claimedBy: this.#holder, claimedUntil } })
   }

@@ -6,6 +6,7 @@ import type { Connector } from './connector.js'
 import { readFailure } from './failure.js'
 import { OriginData } from './inboxPump.js'
 import type { Leases } from './leases.js'
+import type { NoteKind } from './notes.js'
 import type { Outbox } from './outbox.js'
 import type { Run } from './pump.js'
 import { afterFailure, OUTBOX_RETRY } from './retryPolicy.js'
@@ -25,6 +26,7 @@ interface OutboxParts {
   leases: Leases
   connector: Connector
   onDeath: (process: PluginConnection) => void
+  tell: (channelId: string, kind: NoteKind) => Promise<void>
   log: Log
 }
 
@@ -51,7 +53,11 @@ export class OutboxPump {
 
   /** Sends until nothing can be sent now. Resolves with the milliseconds until the next try, if there is one. */
   async drain(channelId: string, run: Run): Promise<number | undefined> {
-    if (!this.#parts.connector.connected(channelId) || !(await this.#parts.leases.hold(channelId))) return undefined
+    if (!this.#parts.connector.connected(channelId)) {
+      await this.#elsewhere(channelId)
+      return undefined
+    }
+    if (!(await this.#parts.leases.hold(channelId))) return undefined
     const underWay = new Map<string, Promise<void>>()
     const passedOver = new Map<string, number>()
     try {
@@ -83,6 +89,13 @@ export class OutboxPump {
     return Math.max(0, dueAt - Date.now())
   }
 
+  /** A reply that is for another gateway to send, or for nobody any more. */
+  async #elsewhere(channelId: string): Promise<void> {
+    const channel = await this.#parts.rows.everyone.findOne({ id: channelId })
+    if (!channel || channel.deletedAt !== null) await this.#parts.outbox.removeAll(channelId)
+    else await this.#parts.tell(channelId, 'waiting')
+  }
+
   /** The oldest reply of each of a few recipients. */
   async #heads(channelId: string, except: string[], limit: number): Promise<OutboxRow[]> {
     const rows = await this.#parts.outbox.waiting(channelId, except, limit * 2)
@@ -92,7 +105,7 @@ export class OutboxPump {
   }
 
   async #sendHead(row: OutboxRow, process: PluginConnection, passedOver: Map<string, number>, signal: AbortSignal): Promise<void> {
-    const claimed = await this.#parts.outbox.claim(row)
+    const claimed = await this.#parts.outbox.claim(row, this.#parts.leases.since(row.channelId) ?? 0)
     if (claimed) await this.#send(claimed, process, signal)
     else passedOver.set(row.recipient, Date.now() + CLAIMED_ELSEWHERE_MS)
   }

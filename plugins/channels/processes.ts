@@ -12,6 +12,8 @@ import type { ChannelTypes } from './types.js'
 /** Channels of one plugin that are connected or moved at the same time. */
 const CONCURRENCY = 16
 const PAGE = 200
+/** Until it is looked whether the plugin serves after all, by another process than the one that died. */
+const LOOK_AGAIN_MS = 250
 
 interface Known {
   process: PluginConnection
@@ -90,6 +92,10 @@ export class Processes {
       if (known.process !== process) continue
       this.#known.delete(pluginId)
       this.connector?.lost(process, `the plugin "${pluginId}" does not run: it connects when the plugin is back`)
+      // A new version that died right behind its take-over: the host goes on with the old one and says nothing more.
+      setTimeout(() => {
+        this.changed(pluginId)
+      }, LOOK_AGAIN_MS).unref()
     }
   }
 

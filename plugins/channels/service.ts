@@ -55,6 +55,8 @@ export interface ServiceParts {
   host: PluginHost
   agents: Agents
   audit: Audit
+  /** Tells the gateway that has the channel, if it is another, that the record has changed. */
+  tellChange: (channelId: string) => Promise<void>
   log: Log
 }
 
@@ -213,7 +215,10 @@ export class ChannelService {
       throw notFound('Channel')
     }
     if (change) await this.#parts.secrets.remove(caller, id, change.remove)
-    if (isReconnected) this.#reconcile(id)
+    if (isReconnected) {
+      this.#reconcile(id)
+      await this.#parts.tellChange(id)
+    }
     return this.#show(updated, (await this.#parts.leases.elsewhere([id])).get(id))
   }
 
@@ -225,6 +230,7 @@ export class ChannelService {
     await secrets.removeAll(row, row.id)
     await leases.forget(row.id)
     await rows.everyone.deleteOne({ id: row.id })
+    await this.#parts.tellChange(row.id)
   }
 
   async #find(owner: Owner, id: string): Promise<ChannelRow> {
