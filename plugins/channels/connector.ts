@@ -117,7 +117,10 @@ export class Connector {
     // While it connects, the answer to `connect` decides.
     if (link?.pluginId !== pluginId || !link.process || link.status === 'connecting') return
     const wasConnected = link.status === 'connected'
-    this.#set(link, status, status === 'connected' ? undefined : (message ?? 'the adapter says that it is not connected'))
+    const lastError = status === 'connected' ? undefined : shownError(message ?? 'the adapter says that it is not connected')
+    // Said again it is no news, and puts off no attempt to connect anew.
+    if (link.status === status && link.lastError === lastError) return
+    this.#set(link, status, lastError)
     clearTimeout(link.retry)
     if (status === 'connected') link.failures = 0
     else this.#retryLater(link, backOff(wasConnected ? 1 : link.failures + 1, { ...CONNECT_RETRY, baseMs: REPORTED_RETRY_MS }), true)
@@ -252,10 +255,12 @@ export class Connector {
 
   #set(link: Link, status: ChannelStatus, lastError: string | undefined): void {
     link.status = status
-    link.lastError = lastError === undefined ? undefined : redact(lastError).slice(0, MAX_ERROR_LENGTH)
+    link.lastError = lastError === undefined ? undefined : shownError(lastError)
     this.#parts.onStatus(link.channelId, status, link.lastError)
   }
 }
+
+const shownError = (message: string): string => redact(message).slice(0, MAX_ERROR_LENGTH)
 
 /** A connect was given up, because what it followed no longer holds. */
 class ChannelChanged extends Error {

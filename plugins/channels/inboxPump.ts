@@ -15,6 +15,7 @@ import type { NoteKind } from './notes.js'
 import type { Run } from './pump.js'
 import { afterFailure, INBOX_RETRY } from './retryPolicy.js'
 import type { ChannelRow, InboxRow } from './rows.js'
+import type { Suspects } from './suspects.js'
 import type { ChannelTypes } from './types.js'
 
 /** The kind of origin that replies to channels come back under. */
@@ -31,6 +32,7 @@ interface InboxParts {
   types: ChannelTypes
   leases: Leases
   connector: Connector
+  suspects: Suspects
   chat: Chat
   agents: Agents
   onDeath: (process: PluginConnection) => void
@@ -77,10 +79,12 @@ export class InboxPump {
 
   /** Resolves with false when the adapter is not there: its connection kicks the pump again. */
   async #request(row: InboxRow, signal: AbortSignal): Promise<boolean> {
-    const { connector, inbox, log } = this.#parts
+    return this.#parts.suspects.try(row, async process => process !== undefined && (await this.#show(row, process, signal)))
+  }
+
+  async #show(row: InboxRow, process: PluginConnection, signal: AbortSignal): Promise<boolean> {
+    const { inbox, log } = this.#parts
     const { id, channelId, request } = row
-    const process = connector.connected(channelId)
-    if (!process) return false
     if (!request) {
       await inbox.discard(row)
       return true

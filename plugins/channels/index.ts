@@ -25,6 +25,7 @@ import { channelRoutes } from './routes.js'
 import { collections } from './rows.js'
 import { ChannelSecrets } from './secrets.js'
 import { ChannelService } from './service.js'
+import { Suspects } from './suspects.js'
 import { ChannelTypes } from './types.js'
 import { ChannelWebhooks } from './webhook.js'
 
@@ -86,9 +87,22 @@ export default definePlugin({
     })
     processes.connector = connector
 
+    const suspects = new Suspects(connector)
     const tell = (channelId: string, kind: NoteKind) => neighbours.tell(channelId, kind)
-    const inboxPump = new InboxPump({ rows, inbox, types, leases, connector, chat: needs.chat, agents: needs.agents, onDeath, tell, log })
-    const outboxPump = new OutboxPump({ rows, outbox, leases, connector, onDeath, tell, log })
+    const inboxPump = new InboxPump({
+      rows,
+      inbox,
+      types,
+      leases,
+      connector,
+      suspects,
+      chat: needs.chat,
+      agents: needs.agents,
+      onDeath,
+      tell,
+      log,
+    })
+    const outboxPump = new OutboxPump({ rows, outbox, leases, suspects, connector, onDeath, tell, log })
     const lanes = { laneOf: (channelId: string) => connector.get(channelId)?.pluginId ?? '', concurrency: PUMPED_AT_ONCE, log }
     const inbound: Pump = new Pump({ ...lanes, drain: (channelId, run) => inboxPump.drain(channelId, run) })
     const outbound: Pump = new Pump({ ...lanes, drain: (channelId, run) => outboxPump.drain(channelId, run) })

@@ -11,6 +11,7 @@ import type { Outbox } from './outbox.js'
 import type { Run } from './pump.js'
 import { afterFailure, OUTBOX_RETRY } from './retryPolicy.js'
 import type { ChannelRow, OutboxRow } from './rows.js'
+import type { Suspects } from './suspects.js'
 
 /** Replies of one channel under way at once, each to another recipient. */
 const MAX_UNDER_WAY = 8
@@ -24,6 +25,7 @@ interface OutboxParts {
   rows: ScopedHandle<ChannelRow>
   outbox: Outbox
   leases: Leases
+  suspects: Suspects
   connector: Connector
   onDeath: (process: PluginConnection) => void
   tell: (channelId: string, kind: NoteKind) => Promise<void>
@@ -73,7 +75,7 @@ export class OutboxPump {
           else if (process)
             underWay.set(
               row.recipient,
-              this.#sendHead(row, process, passedOver, run.signal).finally(() => underWay.delete(row.recipient)),
+              this.#sendHead(row, passedOver, run).finally(() => underWay.delete(row.recipient)),
             )
         }
         if (rows.length > 0) continue
@@ -104,10 +106,13 @@ export class OutboxPump {
     return [...heads.values()]
   }
 
-  async #sendHead(row: OutboxRow, process: PluginConnection, passedOver: Map<string, number>, signal: AbortSignal): Promise<void> {
-    const claimed = await this.#parts.outbox.claim(row, this.#parts.leases.since(row.channelId) ?? 0)
-    if (claimed) await this.#send(claimed, process, signal)
-    else passedOver.set(row.recipient, Date.now() + CLAIMED_ELSEWHERE_MS)
+  #sendHead(row: OutboxRow, passedOver: Map<string, number>, run: Run): Promise<void> {
+    return this.#parts.suspects.try(row, async process => {
+      if (!process || run.isStopped) return
+      const claimed = await this.#parts.outbox.claim(row, this.#parts.leases.since(row.channelId) ?? 0)
+      if (claimed) await this.#send(claimed, process, run.signal)
+      else passedOver.set(row.recipient, Date.now() + CLAIMED_ELSEWHERE_MS)
+    })
   }
 
   async #send(claimed: OutboxRow, process: PluginConnection, signal: AbortSignal): Promise<void> {

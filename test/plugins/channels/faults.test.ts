@@ -43,6 +43,18 @@ describe('a channel whose plugin fails', () => {
     assert.equal(deadLetters[0].direction, 'inbound')
   })
 
+  it('gives up the delivery that kills the plugin, and not those that are under way beside it', async () => {
+    scripted = await ScriptedGateway.start()
+    const [channel, other] = [await scripted.addChannel(), await scripted.addChannel()]
+    const innocent = scripted.post(other, { id: 'innocent', wish: { slowMs: 600 } })
+    assert.equal((await scripted.post(channel, { id: 'poison', wish: { act: 'crash', slowMs: 200 } })).status, 202)
+    assert.equal((await innocent).status, 202)
+    await scripted.until(channel.id, 'rid of the poison', ({ inbox }) => inbox.dead === 1)
+    const [sent] = await scripted.untilSent(1)
+    assert.equal(sent?.messageId, 'innocent')
+    assert.equal((await scripted.untilIdle(other.id)).inbox.dead, 0)
+  })
+
   it('is connected again when a new version dies right behind its take-over', async () => {
     scripted = await ScriptedGateway.start()
     const channel = await scripted.addChannel()

@@ -3,6 +3,7 @@ import { cp, mkdir, mkdtemp, readFile, rename, rm, writeFile } from 'node:fs/pro
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import type { Plugin } from '../../../core/plugin.js'
 import type { CollectionSpec, Document } from '../../../core/store/collection.js'
 import { openStore } from '../../../core/store/open.js'
 import { login, startGateway, type Answer, type CallOptions, type TestGateway } from '../../support/gateway.js'
@@ -45,6 +46,8 @@ export interface Noted {
   text: string
   http: string
   cursor?: string
+  accepted?: number
+  error?: { code: number; data?: { retryable?: boolean; retryAfterMs?: number } }
   settings: Record<string, string>
 }
 
@@ -70,6 +73,8 @@ export const addScripted = async (dataDir: string, id = 'scripted', wishes: Mani
       { name: 'info' },
       { name: 'onConnect' },
       { name: 'onTest' },
+      { name: 'polled' },
+      { name: 'reports' },
       { name: 'pin', type: 'secret' },
     ],
     ...wishes,
@@ -97,15 +102,22 @@ export class ScriptedGateway {
   gateway!: TestGateway
   token = ''
   #settings: Record<string, string> = {}
+  #plugins: readonly Plugin[] | undefined
 
   private constructor(dataDir: string) {
     this.dataDir = dataDir
   }
 
-  static async start(settings: Record<string, string> = {}, plugins: Record<string, ManifestWishes> = { scripted: {} }) {
+  /** `external`: the plugins of the fixture; `internal`: those of the gateway, when they are others than usual. */
+  static async start(
+    settings: Record<string, string> = {},
+    external: Record<string, ManifestWishes> = { scripted: {} },
+    internal?: readonly Plugin[],
+  ): Promise<ScriptedGateway> {
     const dataDir = await mkdtemp(join(tmpdir(), 'channels-test-'))
     const scripted = new ScriptedGateway(dataDir)
-    for (const [id, wishes] of Object.entries(plugins)) await addScripted(dataDir, id, wishes)
+    for (const [id, wishes] of Object.entries(external)) await addScripted(dataDir, id, wishes)
+    scripted.#plugins = internal
     await scripted.begin(settings)
     return scripted
   }
@@ -113,7 +125,8 @@ export class ScriptedGateway {
   /** Starts on the same data. */
   async begin(settings = this.#settings): Promise<void> {
     this.#settings = settings
-    this.gateway = await startGateway({ dataDir: this.dataDir, settings: { 'Service:Plugins:Enabled': 'true', ...settings } })
+    const plugins = this.#plugins ? { plugins: this.#plugins } : {}
+    this.gateway = await startGateway({ dataDir: this.dataDir, settings: { 'Service:Plugins:Enabled': 'true', ...settings }, ...plugins })
     this.token = await login(this.gateway)
   }
 
