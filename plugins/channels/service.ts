@@ -189,9 +189,14 @@ export class ChannelService {
     let cursor: string | undefined
     do {
       const page = await this.#parts.rows.everyone.page({ type: type.type }, { limit: 200, cursor, sort: { createdAt: 1 } })
-      for (const row of page.items) await this.#serial.run(row.id, () => this.#parts.secrets.protect(row, type))
+      for (const { id } of page.items) await this.#serial.run(id, () => this.#protect(id, type))
       cursor = page.nextCursor ?? undefined
     } while (cursor !== undefined)
+  }
+
+  async #protect(id: string, type: KnownType): Promise<void> {
+    const row = await this.#parts.rows.everyone.findOne({ id, deletedAt: null })
+    if (row) await this.#parts.secrets.protect(row, type)
   }
 
   async #update(caller: Caller, id: string, changes: ChannelChanges): Promise<Channel> {
@@ -218,6 +223,7 @@ export class ChannelService {
       throw notFound('Channel')
     }
     if (change) await this.#parts.secrets.remove(caller, id, change.remove)
+    await this.#parts.audit.record(caller, { action: 'channels.update', target: id, details: { fields: Object.keys(changes) } })
     if (isReconnected) {
       this.#reconcile(id)
       await this.#parts.tellChange(id)

@@ -45,6 +45,10 @@ export interface Noted {
   recipient: string
   text: string
   http: string
+  headers: Record<string, string>
+  query: Record<string, string>
+  body: string
+  bodyEncoding: string
   cursor?: string
   accepted?: number
   error?: { code: number; data?: { retryable?: boolean; retryAfterMs?: number } }

@@ -142,11 +142,47 @@ describe('the receive route of webhooks', () => {
     )
   })
 
-  it('gives the adapter no cookies and no headers of the connection, and lets it set none that speak for the gateway', async () => {
-    const headers = { Cookie: 'session=1', Connection: 'keep-alive', 'X-Platform': 'yes' }
-    const answer = await fetch(channel.webhookUrl, { method: 'POST', body: '{"id":"m1","chatId":"1"}', headers })
-    assert.equal(answer.headers.get('content-type'), 'application/json')
-    assert.equal(answer.headers.get('set-cookie'), null)
+  it('shows the adapter no cookies and no headers of the connection', async () => {
+    const headers = { Cookie: 'session=1', 'Proxy-Authorization': 'Basic eDp5', 'X-Platform': 'yes', 'Content-Type': 'text/x-own' }
+    await fetch(`${channel.webhookUrl}?a=1&a=2&b=%20`, { method: 'POST', body: '{"id":"m1","chatId":"1"}', headers })
+    const [noted] = (await scripted.journal()).filter(({ method }) => method === 'webhook')
+    const names = Object.keys(noted!.headers)
+    assert.ok(!names.some(name => ['cookie', 'proxy-authorization', 'connection', 'transfer-encoding'].includes(name)), names.join())
+    assert.deepEqual([noted!.headers['x-platform'], noted!.headers['content-type']], ['yes', 'text/x-own'])
+    assert.deepEqual(noted!.query, { a: '2', b: ' ' })
+  })
+
+  it('lets the adapter set no header that speaks for the gateway, and no page that a browser would run', async () => {
+    const set = {
+      'Set-Cookie': 'session=stolen',
+      Location: 'http://evil.example',
+      'X-Content-Type-Options': 'none',
+      'X-Service-Request-Id': 'mine',
+      'Access-Control-Allow-Origin': '*',
+      'X-Broken': 'a\r\nSet-Cookie: b=c',
+      'Content-Length': '1',
+      'X-Hub-Answer': 'fine',
+      'Content-Type': 'text/html',
+    }
+    const response = { status: 200, headers: set, body: '<script>alert(1)</script>' }
+    const answer = await scripted.post(channel, JSON.stringify({ answer: { response } }))
+    assert.deepEqual([answer.status, await answer.text()], [200, response.body])
+    for (const name of ['set-cookie', 'location', 'access-control-allow-origin', 'x-broken'])
+      assert.equal(answer.headers.get(name), null, name)
     assert.equal(answer.headers.get('x-content-type-options'), 'nosniff')
+    assert.notEqual(answer.headers.get('x-service-request-id'), 'mine')
+    assert.equal(answer.headers.get('x-hub-answer'), 'fine')
+    assert.match(answer.headers.get('content-type') ?? '', /^text\/plain/)
+  })
+
+  it('passes bytes on that are no text, unchanged in both directions', async () => {
+    const bytes = Buffer.from([0xff, 0x00, 0xfe, 0x80])
+    await fetch(channel.webhookUrl, { method: 'POST', body: bytes })
+    const [noted] = (await scripted.journal()).filter(({ method }) => method === 'webhook')
+    assert.deepEqual([noted!.bodyEncoding, Buffer.from(noted!.body, 'base64')], ['base64', bytes])
+    const response = { body: bytes.toString('base64'), bodyEncoding: 'base64', headers: { 'content-type': 'image/png' } }
+    const answer = await scripted.post(channel, JSON.stringify({ answer: { response } }))
+    assert.deepEqual(Buffer.from(await answer.arrayBuffer()), bytes)
+    assert.equal(answer.headers.get('content-type'), 'image/png')
   })
 })
