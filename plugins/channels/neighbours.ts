@@ -37,10 +37,11 @@ export class Neighbours {
     await this.#looking
   }
 
-  /** For whoever holds the channel, when it is not this gateway. */
+  /** For the other gateway that holds the channel. One that takes it later looks at everything by itself. */
   async tell(channelId: string, kind: NoteKind): Promise<void> {
     const { shared, leases, notes } = this.#parts
-    if (shared && !leases.has(channelId)) await notes.leave(channelId, kind)
+    if (!shared || leases.has(channelId)) return
+    if ((await leases.elsewhere([channelId])).size > 0) await notes.leave(channelId, kind)
   }
 
   async #look(): Promise<void> {

@@ -234,12 +234,12 @@ export class ChannelService {
   async #clear(row: Owned<ChannelRow>): Promise<void> {
     const { connector, inbox, outbox, secrets, leases, rows } = this.#parts
     await connector.reconcile(row.id, { atOnce: true })
+    await this.#parts.tellChange(row.id)
     await inbox.removeAll(row.id)
     await outbox.removeAll(row.id)
     await secrets.removeAll(row, row.id)
     await leases.forget(row.id)
     await rows.everyone.deleteOne({ id: row.id })
-    await this.#parts.tellChange(row.id)
   }
 
   async #find(owner: Owner, id: string): Promise<ChannelRow> {

@@ -21,6 +21,7 @@ describe('the reload of a channel adapter', () => {
         const answer = await scripted.post(channel, { id, chatId: String(sender), text: `/help ${id}` })
         await answer.arrayBuffer()
         statuses.set(id, answer.status)
+        await new Promise(resolve => setTimeout(resolve, 20))
       }
     }
     const senders = Array.from({ length: SENDERS }, (_, sender) => stream(sender))
