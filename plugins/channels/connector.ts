@@ -7,7 +7,7 @@ import type { PluginConnection } from '../plugins/contract.js'
 import type { ChannelStatus } from './contract.js'
 import { readFailure } from './failure.js'
 import type { Leases } from './leases.js'
-import { newLink, type Link, type Outcome } from './link.js'
+import { newLink, NotTried, type Link, type Outcome } from './link.js'
 import { readConnectResult, readDisconnectResult } from './messages.js'
 import { backOff, CONNECT_RETRY } from './retryPolicy.js'
 import type { ChannelRow } from './rows.js'
@@ -177,7 +177,7 @@ export class Connector {
       const [missing] = missingSettings(new Set(Object.keys(settings)), type)
       if (missing) {
         this.#set(link, 'error', missing.message)
-        return new MissingSetting(missing.message)
+        return new NotTried(missing.message)
       }
       const cursor = await this.#parts.leases.cursor(link.channelId)
       const webhookUrl = this.#parts.webhookUrl(row.slug)
@@ -190,8 +190,9 @@ export class Connector {
       this.#set(link, 'connected', undefined)
       return undefined
     } catch (error) {
-      await this.#failed(link, process, signal.aborted ? signal.reason : error)
-      return error
+      const reason: unknown = signal.aborted ? signal.reason : error
+      await this.#failed(link, process, reason)
+      return reason
     } finally {
       link.attempt = undefined
     }
@@ -263,15 +264,10 @@ export class Connector {
 const shownError = (message: string): string => redact(message).slice(0, MAX_ERROR_LENGTH)
 
 /** A connect was given up, because what it followed no longer holds. */
-class ChannelChanged extends Error {
+class ChannelChanged extends NotTried {
   override readonly name = 'ChannelChanged'
 
   constructor() {
     super('The channel was changed while it connected')
   }
-}
-
-/** A connection was not tried: a required setting has no value. */
-class MissingSetting extends Error {
-  override readonly name = 'MissingSetting'
 }

@@ -40,3 +40,8 @@ export interface Outcome {
   /** Why it is not connected, when that was tried now. */
   error?: unknown
 }
+
+/** A connection was not tried to its end, for a reason of the gateway's own: it says nothing about the adapter. */
+export class NotTried extends Error {
+  override readonly name: string = 'NotTried'
+}

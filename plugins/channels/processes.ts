@@ -4,7 +4,7 @@ import type { ScopedHandle } from '../../core/store/collection.js'
 import type { PluginConnection, PluginHost } from '../plugins/contract.js'
 import type { Connector } from './connector.js'
 import { readFailure } from './failure.js'
-import type { Outcome } from './link.js'
+import { NotTried, type Outcome } from './link.js'
 import { BadAnswer } from './messages.js'
 import type { ChannelRow } from './rows.js'
 import type { ChannelTypes } from './types.js'
@@ -30,7 +30,7 @@ export const speaksAgainstVersion = ({ wasConnected, error }: Outcome): boolean 
   if (error === undefined) return false
   const { kind } = readFailure(error)
   if (kind === 'crashed' || kind === 'unsupported' || error instanceof BadAnswer) return true
-  return kind === 'broken' && wasConnected && (error as Error).name !== 'MissingSetting'
+  return kind === 'broken' && wasConnected && !(error instanceof NotTried)
 }
 
 /** Which process of each plugin the channels are connected to, and their move from one to the next. */

@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict'
+import { waitFor } from '../../support/waitFor.js'
 import { addScripted, ScriptedGateway } from './scripted.js'
 
 const SENDERS = 8
@@ -62,6 +63,19 @@ describe('the reload of a channel adapter', () => {
         ['2.0.0', 'left by 1.0.0'],
       ],
     )
+  })
+
+  it('is not taken back for a change of a channel that is just being moved', async () => {
+    scripted = await ScriptedGateway.start()
+    const channel = await scripted.addChannel()
+    await addScripted(scripted.dataDir, 'scripted', { version: '2.0.0', metadata: { connect: { slowMs: 1500 } } })
+    await waitFor('the move', async () =>
+      (await scripted.journal()).some(({ method, version }) => method === 'connect' && version === '2.0.0'),
+    )
+    await scripted.expect(200, 'PATCH', `/channels/${channel.id}`, { settings: { info: 'changed meanwhile' } })
+    await scripted.untilPlugin('scripted', '2.0.0', ({ version, state }) => version === '2.0.0' && state === 'ready')
+    await scripted.until(channel.id, 'connected', ({ status, info }) => status === 'connected' && info === 'changed meanwhile')
+    assert.equal((await scripted.plugin()).lastError, undefined)
   })
 
   it('is taken back when the new version dies as it connects: the old one goes on, and nothing is lost', async () => {
