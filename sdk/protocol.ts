@@ -145,7 +145,11 @@ export interface WebhookParams {
 }
 
 export interface WebhookResult {
-  /** What the platform is answered. Default: 200 without a body. A status of 400 or more refuses the delivery: nothing is kept. */
+  /**
+   * What the platform is answered. Default: 200 without a body. A status of 400 or more refuses the delivery: nothing is
+   * kept. Where the platform was answered before, because the plugin was not there, 408, 425, 429 and 5xx bring the
+   * request again later.
+   */
   response?: { status?: number; headers?: Record<string, string>; body?: string; bodyEncoding?: 'utf8' | 'base64' }
   /** The messages in it. */
   messages?: InboundMessage[]

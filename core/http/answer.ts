@@ -67,8 +67,9 @@ export class Answers {
 }
 
 const reply = (ctx: Context, { status, headers, body }: Reply): void => {
-  ctx.status = status
+  // In this order: an empty body makes any status a 204.
   ctx.body = body
+  ctx.status = status
   for (const [name, value] of Object.entries(headers)) ctx.set(name, value)
   if (body instanceof Readable && headers['Content-Length'] !== undefined) ctx.length = Number(headers['Content-Length'])
 }
