@@ -26,8 +26,8 @@ export default defineConfig(
     files: ['core/**/*.ts'],
     ignores: ['core/main.ts'],
     rules: forbid(bare('plugins'), bare('test'), bare('examples'), {
-      regex: 'sdk/(?!(protocol|rpc|manifest|secretNames)\\.js$)',
-      message: 'core may import only sdk/protocol, sdk/rpc, sdk/manifest and sdk/secretNames.',
+      regex: 'sdk/(?!(protocol|rpc|manifest|secretNames|archiveFormat|archiveNames)\\.js$)',
+      message: 'core may import only sdk/protocol, sdk/rpc, sdk/manifest, sdk/secretNames, sdk/archiveFormat and sdk/archiveNames.',
     }),
   },
   {

@@ -48,7 +48,10 @@ export const commandLineLayer = (defaults: Record<string, string>): Layer => ({
 const variableName = (env: Record<string, string | undefined>, key: string): string =>
   Object.keys(env).find(name => name.replaceAll('__', ':').toLowerCase() === key.toLowerCase()) ?? key.replaceAll(':', '__')
 
-/** A configured value is wrong. The message names the key, where it comes from, and what is expected. */
+/**
+ * A configured value, or a file that the operator keeps, is wrong. The message names it, where it comes from, and what is
+ * expected; at a start it is shown alone.
+ */
 export class ConfigError extends Error {
   override readonly name = 'ConfigError'
 }

@@ -87,3 +87,7 @@ export const upstreamUnavailable = (message: string, cause?: unknown): GatewayEr
 
 export const serviceUnavailable = (message: string, retryAfterSeconds?: number): GatewayError =>
   new GatewayError('service_unavailable', message, retryAfterSeconds ? { headers: { 'Retry-After': String(retryAfterSeconds) } } : {})
+
+/** A file could not be written for want of room: as the store says it of itself. */
+export const diskFull = (cause: unknown): GatewayError =>
+  new GatewayError('service_unavailable', "The gateway's disk is full: nothing was stored. Free space there, then try again", { cause })

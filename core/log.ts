@@ -1,5 +1,5 @@
 import { pino, type Logger } from 'pino'
-import { redact } from './redaction.js'
+import { redactJson } from './redaction.js'
 
 export type Log = Logger
 
@@ -15,7 +15,7 @@ export const createLog = ({ level, write = line => process.stderr.write(line) }:
     { level, base: null, timestamp: pino.stdTimeFunctions.isoTime },
     {
       write: (line: string) => {
-        write(redact(line))
+        write(`${redactJson(line.trimEnd())}\n`)
       },
     },
   )

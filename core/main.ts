@@ -34,8 +34,6 @@ const main = async (): Promise<void> => {
     log.fatal({ err: error }, 'an error that nothing handled: ending, so that nothing goes on in an unknown state')
     process.exit(1)
   })
-  for (const [key, value] of Object.entries(defaults)) log.info(`default ${key} = ${value}`)
-
   const app = createApp(plugins, { config, log })
   const stop = stopOnSignals(async () => {
     unwatch()
@@ -43,6 +41,8 @@ const main = async (): Promise<void> => {
   }, log)
   let unwatch = (): void => undefined
   const { url } = await app.start()
+  // Only now: every plugin has said which values are secret, so that the log leaves them out.
+  for (const [key, value] of Object.entries(defaults)) log.info(`default ${key} = ${value}`)
   if (stop.requested) return
   unwatch = watchConfig(config, log)
   process.stdout.write(`listening on ${url}\n`)

@@ -9,43 +9,86 @@ const MIN_SECRET_LENGTH = 6
 /** Above this many registered values the oldest are forgotten. */
 const MAX_SECRETS = 10_000
 
+/** Value to how many hold it, oldest first. */
 const secrets = new Map<string, number>()
-let pattern: RegExp | undefined
+/** What to look for, by the hash of its first characters, longest first: finding costs the same for one and for thousands. */
+const formsByHash = new Map<number, string[]>()
 
 /** Redacts `value` wherever it would appear, until the returned undo has been called as often as it was registered. */
 export const registerSecret = (value: string): (() => void) => {
   if (value.length < MIN_SECRET_LENGTH) return () => undefined
   const known = secrets.get(value) ?? 0
   secrets.set(value, known + 1)
-  // Compiling again for a value that is already in the pattern would cost every hand-out of a secret.
-  if (known === 0) pattern = undefined
-  if (secrets.size > MAX_SECRETS) secrets.delete(secrets.keys().next().value ?? '')
+  if (known === 0) {
+    for (const form of formsOf(value)) addForm(form)
+    if (secrets.size > MAX_SECRETS) forget(secrets.keys().next().value ?? '')
+  }
   let done = false
   return () => {
     if (done) return
     done = true
     const count = secrets.get(value) ?? 0
-    if (count > 1) {
-      secrets.set(value, count - 1)
-      return
-    }
-    secrets.delete(value)
-    pattern = undefined
+    if (count > 1) secrets.set(value, count - 1)
+    else forget(value)
   }
 }
 
-/** The text with every registered secret replaced, also in its JSON-escaped form. */
+/** The text with every registered secret replaced, also in its JSON-escaped form. For JSON documents: `redactJson`. */
 export const redact = (text: string): string => {
   if (secrets.size === 0) return text
-  pattern ??= compile()
-  return text.replace(pattern, MASK)
+  let redacted = ''
+  let copied = 0
+  for (let at = 0; at + MIN_SECRET_LENGTH <= text.length;) {
+    const form = formsByHash.get(hashAt(text, at))?.find(one => text.startsWith(one, at))
+    if (form === undefined) {
+      at += 1
+      continue
+    }
+    redacted += text.slice(copied, at) + MASK
+    at += form.length
+    copied = at
+  }
+  return copied === 0 ? text : redacted + text.slice(copied)
 }
 
-/** A deep copy of plain data with every registered secret replaced. */
-export const redactData = <T>(data: T): T => JSON.parse(redact(JSON.stringify(data))) as T
+/** A deep copy of plain data with every registered secret replaced, in its texts and names: its shape stays. */
+export const redactData = <T>(data: T): T => JSON.parse(redactJson(JSON.stringify(data))) as T
 
-const compile = (): RegExp => {
-  const forms = [...secrets.keys()].flatMap(value => [value, JSON.stringify(value).slice(1, -1)])
-  const longestFirst = [...new Set(forms)].sort((a, b) => b.length - a.length)
-  return new RegExp(longestFirst.map(value => value.replace(/[.*+?^${}()|[\]\\]/g, String.raw`\$&`)).join('|'), 'g')
+/** The same for a JSON document. A secret that looks like JSON itself never breaks it. */
+export const redactJson = (json: string): string =>
+  // Where nothing is found in the text, nothing is in what it says.
+  redact(json) === json ? json : JSON.stringify(redactValue(JSON.parse(json)))
+
+const redactValue = (value: unknown): unknown => {
+  if (typeof value === 'string') return redact(value)
+  if (Array.isArray(value)) return value.map(redactValue)
+  if (typeof value !== 'object' || value === null) return value
+  return Object.fromEntries(Object.entries(value).map(([name, field]) => [redact(name), redactValue(field)]))
+}
+
+const formsOf = (value: string): Set<string> => new Set([value, JSON.stringify(value).slice(1, -1)])
+
+const hashAt = (text: string, at: number): number => {
+  let hash = 0
+  for (let index = at; index < at + MIN_SECRET_LENGTH; index += 1) hash = (Math.imul(hash, 31) + text.charCodeAt(index)) | 0
+  return hash
+}
+
+const addForm = (form: string): void => {
+  const hash = hashAt(form, 0)
+  const forms = formsByHash.get(hash) ?? []
+  const shorter = forms.findIndex(other => other.length < form.length)
+  forms.splice(shorter < 0 ? forms.length : shorter, 0, form)
+  formsByHash.set(hash, forms)
+}
+
+const forget = (value: string): void => {
+  if (!secrets.delete(value)) return
+  for (const form of formsOf(value)) {
+    const hash = hashAt(form, 0)
+    const forms = formsByHash.get(hash) ?? []
+    // One of them: another secret may be written the same.
+    forms.splice(forms.indexOf(form), 1)
+    if (forms.length === 0) formsByHash.delete(hash)
+  }
 }

@@ -9,6 +9,7 @@ import { Worker, type WorkerOptions } from 'node:worker_threads'
 export const workers = {
   sqliteWorker: 'core/store/sqlite/worker.ts',
   documentParser: 'plugins/documents/parseWorker.ts',
+  archiveUnpacker: 'core/host/unpackWorker.ts',
 } as const
 
 export type WorkerName = keyof typeof workers

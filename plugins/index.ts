@@ -12,6 +12,7 @@ import models from './models/index.js'
 import nodes from './nodes/index.js'
 import offline from './offline/index.js'
 import externalPlugins from './plugins/index.js'
+import ops from './ops/index.js'
 import publicRoutes from './public/index.js'
 import tools from './tools/index.js'
 import vault from './vault/index.js'
@@ -20,6 +21,7 @@ import webhooks from './webhooks/index.js'
 /** Every internal plugin of the gateway, in any order: they start by their needs. */
 export const plugins: readonly Plugin[] = [
   publicRoutes,
+  ops,
   vault,
   audit,
   approvals,

@@ -10,7 +10,7 @@ const NATIVE = ['@photostructure/sqlite', 'argon2']
 const ES_MODULES = { mingo: 'node_modules/mingo/esm/index.js' }
 
 /** Imported when first used, yet small and used early or often: one file of the bundle loads faster than a package's many. */
-const BUNDLED_LAZY = ['mingo', 'minisearch', 'chokidar', 'jose', 'yauzl']
+const BUNDLED_LAZY = ['mingo', 'minisearch', 'chokidar', 'jose']
 
 /** What else is imported when first used stays where npm put it. */
 const keepLazyImportsOutside = {

@@ -24,7 +24,7 @@ export class ChannelConnections<M extends ManifestWithSettings> {
 
   /** A channel that is connected already is disconnected first: new settings replace the old. */
   connect(params: ConnectParams): Promise<ConnectResult> {
-    const channelId = checkId(params.channelId)
+    const { channelId } = params
     return this.#inTurn(channelId, async () => {
       await this.#end(channelId)
       const controller = new AbortController()
@@ -42,7 +42,7 @@ export class ChannelConnections<M extends ManifestWithSettings> {
   }
 
   disconnect(channelId: string): Promise<DisconnectResult> {
-    return this.#inTurn(checkId(channelId), () => this.#end(channelId))
+    return this.#inTurn(channelId, () => this.#end(channelId))
   }
 
   async test({ settings, webhookUrl }: ChannelTestParams, { signal }: CallContext): Promise<ChannelTestResult> {
@@ -147,9 +147,4 @@ export class ChannelConnections<M extends ManifestWithSettings> {
     turn.then(forget, forget)
     return turn
   }
-}
-
-function checkId(channelId: unknown): string {
-  if (typeof channelId === 'string' && channelId !== '') return channelId
-  throw new RpcError(RpcErrorCode.invalidParams, 'channelId must be a non-empty string')
 }

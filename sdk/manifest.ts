@@ -13,6 +13,7 @@ import { readSettings, type ManifestSetting } from './manifestSettings.js'
 
 export type { ManifestSetting } from './manifestSettings.js'
 export { channelTypePattern, type PluginPermissions } from './manifestFields.js'
+export { EntryError, findEntry, resolveCommand, type Entry } from './entry.js'
 export { looksLikeSecretName } from './secretNames.js'
 
 /** The interfaces a plugin may have. The first two are live; the others are accepted, run, and used by nothing yet. */

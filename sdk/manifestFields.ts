@@ -38,7 +38,8 @@ export function readName(manifest: JsonObject, directoryName: string, issues: Ma
     issues.warn(['name'], `must be a non-blank string, not ${shown(declared)}: the folder's name is used`)
   const name = usable ? declared.trim() : directoryName.trim()
   const wrong = whyNoName(name)
-  if (wrong !== undefined) throw new ManifestRejection(['name'], `${shown(name)} cannot be a plugin's id: ${wrong}`)
+  if (wrong !== undefined)
+    throw new ManifestRejection(['name'], `${shown(name)} cannot be a plugin's id: ${wrong}. Write for example "name": "my-plugin"`)
   return name
 }
 
@@ -117,7 +118,7 @@ export function readExtensions(manifest: JsonObject, issues: ManifestIssues): st
   if (extensions.size > 0) return [...extensions]
   throw new ManifestRejection(
     ['supportedExtensions'],
-    'the extractor declares no file extension, so nothing would ever reach it: it is skipped',
+    'the extractor declares no file extension, so nothing would ever reach it: it is skipped. Write for example "supportedExtensions": [".srt"]',
   )
 }
 
@@ -148,7 +149,7 @@ function readNet(net: unknown, issues: ManifestIssues): string[] {
   for (const [index, entry] of (net as unknown[]).entries()) {
     const match = typeof entry === 'string' ? netPattern.exec(entry.trim()) : null
     if (match && Number(match[4] ?? 1) > 0 && Number(match[4] ?? 1) < 65536) hosts.add(match[0].toLowerCase())
-    else issues.warn(['permissions', 'net', index], `${shown(entry)} is no "host" or "host:port": skipped`)
+    else issues.warn(['permissions', 'net', index], `${shown(entry)} is no "host" or "host:port" such as "api.example.com:443": skipped`)
   }
   return [...hosts]
 }

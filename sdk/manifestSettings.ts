@@ -51,7 +51,7 @@ export function readSettings(manifest: JsonObject, issues: ManifestIssues): Mani
 
 function readSetting(entry: unknown, path: ManifestPath, issues: ManifestIssues): ManifestSetting | undefined {
   if (!isObject(entry)) {
-    issues.warn(path, `must be an object with a name, not ${shown(entry)}: skipped`)
+    issues.warn(path, `must be an object such as {"name": "apiToken", "type": "secret"}, not ${shown(entry)}: skipped`)
     return undefined
   }
   const name = settingName(entry)
@@ -63,7 +63,7 @@ function readSetting(entry: unknown, path: ManifestPath, issues: ManifestIssues)
   const type = readType(entry, name, path, issues)
   const value = readDefault(entry, path, issues)
   if (value !== undefined && value !== '' && type === 'secret') {
-    issues.warn([...path, 'default'], 'is visible to every user, so it must not hold a secret')
+    issues.warn([...path, 'default'], 'is visible to every user, so it must not hold a secret: remove it')
   }
   return {
     name,
@@ -90,7 +90,10 @@ function readType(entry: JsonObject, name: string, path: ManifestPath, issues: M
   if (type !== undefined && type !== 'string')
     issues.warn([...path, 'type'], `must be "string" or "secret", not ${shown(type)}: taken as "string"`)
   else if (looksLikeSecretName(name))
-    issues.warn(path, `${shown(name)} sounds like a secret but has the type "string": it is stored and shown in clear`)
+    issues.warn(
+      path,
+      `${shown(name)} sounds like a secret but has the type "string": it is stored and shown in clear. Write "type": "secret"`,
+    )
   return 'string'
 }
 

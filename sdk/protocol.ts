@@ -5,7 +5,10 @@
  * plugin's log. This file is the one list of methods: the SDK's types, the host and the documents follow from it.
  */
 
-/** Protocol versions this SDK and this host speak, newest first. */
+/**
+ * Protocol versions this SDK and this host speak, newest first: the newest one and the one before it, once there is one.
+ * A host offers all of them and a plugin takes the first that it speaks too, so that each may be upgraded by itself.
+ */
 export const PROTOCOL_VERSIONS: readonly string[] = ['2026-11-01']
 
 /** A frame (one line) larger than this many bytes ends the connection, in either direction. */
@@ -142,7 +145,11 @@ export interface WebhookParams {
 }
 
 export interface WebhookResult {
-  /** What the platform is answered. Default: 200 without a body. A status of 400 or more refuses the delivery: nothing is kept. */
+  /**
+   * What the platform is answered. Default: 200 without a body. A status of 400 or more refuses the delivery: nothing is
+   * kept. Where the platform was answered before, because the plugin was not there, 408, 425, 429 and 5xx bring the
+   * request again later.
+   */
   response?: { status?: number; headers?: Record<string, string>; body?: string; bodyEncoding?: 'utf8' | 'base64' }
   /** The messages in it. */
   messages?: InboundMessage[]
@@ -209,11 +216,11 @@ export interface ExtractParams {
   outputDir: string
 }
 
-/** Exactly one of `text` and `textPath`. */
+/** Exactly one of `text` and `textPath`; anything else, or what is not UTF-8, fails the document. */
 export interface ExtractResult {
   /** Up to 1 MiB of UTF-8; larger texts go by file. */
   text?: string
-  /** A UTF-8 file inside `outputDir`. */
+  /** A UTF-8 file inside `outputDir`, also in a folder of it. */
   textPath?: string
   title?: string
 }

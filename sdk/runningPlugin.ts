@@ -49,6 +49,7 @@ export class RunningPlugin {
   readonly statuses: ChannelStatusParams[] = []
   /** Lines on its stdout that were no message. */
   readonly noise: string[] = []
+  #protocolVersion = ''
   readonly #launched: Launched
   readonly #surroundings: Surroundings
   readonly #channels = new Map<string, TestChannel>()
@@ -79,12 +80,20 @@ export class RunningPlugin {
     return this.#launched.stderr()
   }
 
+  /** What the handshake settled on. */
+  get protocolVersion(): string {
+    return this.#protocolVersion
+  }
+
   /** Done by `startPlugin`. */
   async handshake(protocolVersions: readonly string[]): Promise<void> {
     const plugin = { id: this.manifest?.name ?? 'plugin', version: this.manifest?.version ?? '0.0.0' }
     const params = { protocolVersions: [...protocolVersions], plugin, host: { name: 'test kit', version: '0.0.0' }, dataDir: this.dataDir }
     try {
-      await this.peer.request('plugin.initialize', params, { timeoutMs: HANDSHAKE_MS })
+      const { protocolVersion } = await this.peer.request('plugin.initialize', params, { timeoutMs: HANDSHAKE_MS })
+      if (!protocolVersions.includes(protocolVersion))
+        throw new Error(`it chose the protocol version ${protocolVersion}, which was not offered`)
+      this.#protocolVersion = protocolVersion
     } catch (error) {
       this.kill('SIGKILL')
       await this.exited

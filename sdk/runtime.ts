@@ -1,5 +1,6 @@
 import type { Socket } from 'node:net'
 import { createLog, type PluginLog } from './log.js'
+import { checkParams } from './params.js'
 import { PROTOCOL_VERSIONS, RpcErrorCode, type HostRequests, type InitializeParams, type PluginNotifications } from './protocol.js'
 import type { PluginRequests, SharedNotifications } from './protocol.js'
 import { Peer, RpcError, type HandlerContext, type Handlers, type PeerInput, type PeerOutput } from './rpc.js'
@@ -33,6 +34,8 @@ export interface ServeOptions {
   output: PeerOutput
   /** Called once everything is over: `code` is the exit code. */
   onEnd: (code: number) => void
+  /** What this plugin speaks. Default: all this SDK speaks. */
+  protocolVersions?: readonly string[]
 }
 
 /** The host's stop ladder waits 5 s for the answer to a shutdown, and 2 s after the end of stdin. */
@@ -43,7 +46,8 @@ type HandlerOf<M extends keyof HostRequests> = NonNullable<Handlers<HostRequests
 type AnyHandlerOf = (params: unknown, context: HandlerContext) => unknown
 
 /** Serves a plugin over any two streams. Returns its peer. */
-export function servePlugin(definition: PluginDefinition, { input, output, onEnd }: ServeOptions): PluginPeer {
+export function servePlugin(definition: PluginDefinition, options: ServeOptions): PluginPeer {
+  const { input, output, onEnd, protocolVersions = PROTOCOL_VERSIONS } = options
   let service: PluginService | undefined
   let ending = false
 
@@ -65,6 +69,7 @@ export function servePlugin(definition: PluginDefinition, { input, output, onEnd
       if (!service) throw new RpcError(RpcErrorCode.invalidRequest, `${method} came before plugin.initialize`)
       const handler = service.handlers[method] as AnyHandlerOf | undefined
       if (!handler) throw new RpcError(RpcErrorCode.methodNotFound, `${method}: this plugin is of the other kind (${definition.kind})`)
+      checkParams(method, params as object)
       return handler(params, context)
     }) satisfies AnyHandlerOf as unknown as HandlerOf<M>
 
@@ -76,7 +81,7 @@ export function servePlugin(definition: PluginDefinition, { input, output, onEnd
     handlers: {
       'plugin.initialize': params => {
         if (service) throw new RpcError(RpcErrorCode.invalidRequest, 'plugin.initialize came twice')
-        const protocolVersion = negotiate(params)
+        const protocolVersion = negotiate(params, protocolVersions)
         service = definition.serve({ peer, log, dataDir: params.dataDir })
         return { protocolVersion }
       },
@@ -155,11 +160,12 @@ function claimStdout(): PeerOutput {
   }
 }
 
-function negotiate({ protocolVersions }: InitializeParams): string {
+/** The first of the host's, which come newest first, that the plugin speaks too. */
+function negotiate({ protocolVersions }: InitializeParams, spoken: readonly string[]): string {
   const offered = Array.isArray(protocolVersions) ? (protocolVersions as unknown[]) : []
-  const common = offered.find(version => typeof version === 'string' && PROTOCOL_VERSIONS.includes(version))
+  const common = offered.find(version => typeof version === 'string' && spoken.includes(version))
   if (typeof common === 'string') return common
-  const [theirs, ours] = [offered.slice(0, 10).map(String).join(', '), PROTOCOL_VERSIONS.join(', ')]
+  const [theirs, ours] = [offered.slice(0, 10).map(String).join(', '), spoken.join(', ')]
   throw new RpcError(RpcErrorCode.rejected, `No common protocol version: the gateway speaks ${theirs || 'none'}, this plugin ${ours}`)
 }
 

@@ -2,19 +2,20 @@
  * The test kit: starts a plugin as the gateway does, with a peer in the gateway's place. Import it before or together
  * with a plugin's own module: definitions then wait for `startPlugin`.
  */
-import { mkdtemp, readFile, rm } from 'node:fs/promises'
+import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import type { Manifest } from './manifest.js'
-import { parseManifest } from './manifest.js'
 import { PROTOCOL_VERSIONS } from './protocol.js'
+import { readManifest } from './pluginFolder.js'
 import { holdDefinitions, type PluginDefinition } from './runtime.js'
 import { RunningPlugin } from './runningPlugin.js'
 import { startInProcess, startProcess } from './testLaunch.js'
 
 export { RunningPlugin, TestChannel, type HostPeer, type TestWebhook } from './runningPlugin.js'
 export type { PluginExit } from './testLaunch.js'
+export { testConformance, type ConformanceOptions, type ConformanceReport } from './conformance/run.js'
+export type { CheckResult } from './conformance/check.js'
 
 holdDefinitions()
 
@@ -28,6 +29,8 @@ export interface StartOptions {
   env?: Readonly<Record<string, string>>
   /** What is offered in the handshake. Default: all this SDK speaks. */
   protocolVersions?: readonly string[]
+  /** What a definition, run in this process, speaks. Default: all this SDK speaks. */
+  pluginVersions?: readonly string[]
 }
 
 /**
@@ -38,7 +41,12 @@ export interface StartOptions {
 export async function startPlugin(target: string | URL | PluginDefinition, options: StartOptions = {}): Promise<RunningPlugin> {
   const temporary = await mkdtemp(join(tmpdir(), 'plugin-test-'))
   const dataDir = options.dataDir ?? join(temporary, 'data')
-  const launch = { dataDir, nodeArgs: options.nodeArgs ?? [], env: options.env ?? {} }
+  const launch = {
+    dataDir,
+    nodeArgs: options.nodeArgs ?? [],
+    env: options.env ?? {},
+    pluginVersions: options.pluginVersions ?? PROTOCOL_VERSIONS,
+  }
   const removeTemporary = (): Promise<void> => rm(temporary, { recursive: true, force: true })
   try {
     const isPath = typeof target === 'string' || target instanceof URL
@@ -52,15 +60,4 @@ export async function startPlugin(target: string | URL | PluginDefinition, optio
     await removeTemporary()
     throw error
   }
-}
-
-/** The folder's manifest; none when `path` is an entry file. Throws what the gateway would show as the reason. */
-async function readManifest(path: string): Promise<Manifest | undefined> {
-  const text = await readFile(join(path, 'manifest.json'), 'utf8').catch(() => undefined)
-  if (text === undefined) return undefined
-  const parsed = parseManifest(JSON.parse(text), { directoryName: path.split(/[/\\]/).at(-1) ?? '' })
-  if (parsed.kind === 'manifest') return parsed.manifest
-  throw new Error(
-    `${path}: ${parsed.kind === 'rejected' ? `the manifest is rejected: ${parsed.reason}` : 'the manifest has no pluginInterface'}`,
-  )
 }

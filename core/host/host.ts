@@ -1,20 +1,25 @@
-import { createHash } from 'node:crypto'
 import { mkdir, rm } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
 import PQueue from 'p-queue'
 import { RpcError, type RequestOptions } from '../../sdk/rpc.js'
-import { RpcErrorCode, type HostRequests, type PluginNotifications, type PluginRequests } from '../../sdk/protocol.js'
+import { RpcErrorCode, type HostRequests } from '../../sdk/protocol.js'
 import { WIRED_INTERFACES } from '../../sdk/manifest.js'
 import type { Log } from '../log.js'
 import { chooseTier } from './launch/choice.js'
 import type { Launch, Network, TierName } from './launch/tier.js'
+import { Hooks } from './hooks.js'
 import { createExchange, type Exchange } from './exchange.js'
-import { discover, type Candidate, type Rejection } from './discovery.js'
-import { residentByGroup } from './memory.js'
-import { defaultLimits, type HostLimits } from './policy.js'
-import { throttleLines } from './outputTail.js'
+import { discover, type Candidate, type Rejection, type Served } from './discovery.js'
+import { idFileName } from './idFileName.js'
+import { Installs, type Installation } from './installs.js'
+import { residentBytes } from './memory.js'
+import { defaultLimits, Unfit, type HostLimits } from './policy.js'
+import { readLogParams } from './pluginLog.js'
+import { whyNotTrusted, type SignaturePolicy } from './signature.js'
 import { pruneStaged } from './stage.js'
-import { Supervisor, type Running } from './supervisor.js'
+import { Supervisor } from './supervisor.js'
+import { throttleLines } from './throttleLines.js'
+import { Unpacker } from './unpacker.js'
 import { watchDirectories } from './watch.js'
 
 /** What an administrator may change while the gateway runs. */
@@ -25,6 +30,9 @@ export interface HostSettings {
   directories: readonly string[]
   minimumTier: TierName
   allowUnconfined: readonly string[]
+  /** Public keys whose archives are trusted, and whether only those may run. */
+  trustedKeys: readonly string[]
+  requireSignature: boolean
 }
 
 export interface HostOptions {
@@ -38,37 +46,37 @@ export interface HostOptions {
   tiers?: readonly TierName[]
 }
 
-export type Serve = (pluginId: string, params: never) => Promise<unknown>
-export type Hear = (pluginId: string, params: never) => void
-export type HandoverHook = (pluginId: string, next: Running['process'], old: Running['process'] | undefined) => Promise<void>
-
 /** Plugins that start at once: more only fight for the processors. */
 const STARTS_AT_ONCE = 3
 const MAX_HEAP_MB = 192
-const LOG_LEVELS = ['debug', 'info', 'warn', 'error'] as const
-const MAX_LOG_LENGTH = 2_000
-
 /** Finds external plugins, keeps them running in their sandboxes, and lets the rest of the gateway call them. */
 export class PluginHostCore {
+  /** The archives that were installed; a scan takes up what was changed there. */
+  readonly installs: Installs
+  readonly unpacker = new Unpacker()
   readonly #options: HostOptions
   readonly #limits: HostLimits
   readonly #supervisors = new Map<string, Supervisor>()
+  /** What the last scan found for it: whoever waits for his turn to start takes up that. */
+  readonly #found = new WeakMap<Supervisor, Candidate>()
   readonly #starts = new PQueue({ concurrency: STARTS_AT_ONCE })
-  readonly #served = new Map<string, Serve>()
-  readonly #heard = new Map<string, Set<Hear>>()
-  readonly #handovers = new Set<HandoverHook>()
-  readonly #changed = new Set<(pluginId: string) => void>()
+  /** What the areas of the gateway want to do when plugins ask, tell, take over or change. */
+  readonly hooks = new Hooks()
   readonly #warned = new Set<string>()
+  readonly #firstScan = withResolvers()
   #rejections: Rejection[] = []
+  #installations = new Map<string, Installation>()
   #scanning: Promise<void> | undefined
   #scansWanted = 0
   #unwatch: () => Promise<void> = () => Promise.resolve()
   #memory: NodeJS.Timeout | undefined
+  #checking = false
   #stopped = false
 
   constructor(options: HostOptions) {
     this.#options = options
     this.#limits = { ...defaultLimits, ...options.limits }
+    this.installs = new Installs(join(resolve(options.dataDir), 'plugin-installs'))
   }
 
   get supervisors(): Supervisor[] {
@@ -77,6 +85,21 @@ export class PluginHostCore {
 
   get rejections(): readonly Rejection[] {
     return this.#rejections
+  }
+
+  /** Of a plugin that was installed, as of the last scan. */
+  installation(id: string): Installation | undefined {
+    return this.#installations.get(id.toLowerCase())
+  }
+
+  get signaturePolicy(): SignaturePolicy {
+    const { trustedKeys, requireSignature } = this.#options.settings()
+    return { trustedKeys, required: requireSignature }
+  }
+
+  /** Resolves once the plugin directories were looked through for the first time: what is not known by then is not there. */
+  get discovered(): Promise<void> {
+    return this.#firstScan.promise
   }
 
   supervisor(id: string): Supervisor | undefined {
@@ -91,25 +114,31 @@ export class PluginHostCore {
   /** Scans, starts what may run, and watches for changes. */
   async start(): Promise<void> {
     // What calls of an earlier run left behind, if it was killed.
-    for (const left of ['plugin-exchange', join('tmp', 'exchange')])
+    for (const left of ['plugin-exchange', join('tmp', 'exchange'), join('tmp', 'installs')])
       await rm(join(this.#options.dataDir, left), { recursive: true, force: true })
+    await this.installs.cleanUp()
     await mkdir(this.#scanDirectories()[0] ?? this.#options.dataDir, { recursive: true, mode: 0o700 })
-    await this.scan()
+    await this.scan().finally(this.#firstScan.resolve)
     await this.#watch()
-    this.#memory = setInterval(() => void this.#checkMemory(), this.#limits.memoryCheck).unref()
+    this.#memory = setInterval(() => void this.#checkUse(), this.#limits.memoryCheck).unref()
   }
 
   /** Looks through the directories again and makes what runs agree with them and with the settings. Scans asked for meanwhile become one more. */
   scan(): Promise<void> {
     this.#scansWanted += 1
-    this.#scanning ??= this.#scanAsWanted().finally(() => (this.#scanning = undefined))
+    this.#scanning ??= this.#scanAsWanted()
     return this.#scanning
   }
 
   async #scanAsWanted(): Promise<void> {
-    while (this.#scansWanted > 0 && !this.#stopped) {
-      this.#scansWanted = 0
-      await this.#scan()
+    try {
+      while (this.#scansWanted > 0 && !this.#stopped) {
+        this.#scansWanted = 0
+        await this.#scan()
+      }
+    } finally {
+      // At once: a scan that is asked for after the last look must not be taken for one under way.
+      this.#scanning = undefined
     }
   }
 
@@ -122,12 +151,20 @@ export class PluginHostCore {
 
   async restart(supervisor: Supervisor): Promise<void> {
     await this.#options.stopped.remove(supervisor.id)
-    await supervisor.restart()
+    await supervisor.restart(this.#found.get(supervisor) ?? supervisor.candidate)
   }
 
   async stopPlugin(supervisor: Supervisor): Promise<void> {
     await this.#options.stopped.add(supervisor.id)
     await supervisor.stop('stopped', 'stopped by an administrator')
+  }
+
+  /** Removes what a plugin that is gone has left; its own data only when asked to. Nothing while there is one of its id. */
+  async discard(id: string, { data }: { data: boolean }): Promise<void> {
+    if (this.supervisor(id)) return
+    await this.#options.stopped.remove(id)
+    for (const kind of ['plugin-versions', 'plugin-exchange', ...(data ? ['plugin-data'] : [])])
+      await rm(this.#directoryOf(kind, id), { recursive: true, force: true })
   }
 
   /** Stops every plugin, all at once, each by the stop ladder. */
@@ -137,6 +174,7 @@ export class PluginHostCore {
     this.#starts.clear()
     await this.#unwatch()
     await this.#scanning?.catch(() => undefined)
+    await this.unpacker.close()
     await Promise.all(this.supervisors.map(supervisor => supervisor.stop('stopped', 'the gateway stops')))
   }
 
@@ -149,26 +187,6 @@ export class PluginHostCore {
     const supervisor = this.supervisor(id)
     if (supervisor) return supervisor.request(method, params, options)
     return Promise.reject(new RpcError(RpcErrorCode.connectionClosed, `There is no plugin ${id}`, { retryable: true, retryAfterMs: 5000 }))
-  }
-
-  serve(method: keyof PluginRequests, handler: Serve): () => void {
-    if (this.#served.has(method)) throw new Error(`Two areas answer the plugins' request ${method}`)
-    this.#served.set(method, handler)
-    return () => this.#served.delete(method)
-  }
-
-  onNotification(method: keyof PluginNotifications, handler: Hear): () => void {
-    const handlers = this.#heard.get(method) ?? new Set()
-    this.#heard.set(method, handlers)
-    return register(handlers, handler)
-  }
-
-  onHandover(hook: HandoverHook): () => void {
-    return register(this.#handovers, hook)
-  }
-
-  onChange(handler: (pluginId: string) => void): () => void {
-    return register(this.#changed, handler)
   }
 
   /** Files that travel with a call: `fill` puts them into the draft that it is given. */
@@ -186,17 +204,34 @@ export class PluginHostCore {
 
   async #scan(): Promise<void> {
     const unpackDir = this.#directoryOf('plugin-archives', 'unpacked')
-    const { accepted, rejected } = await discover(this.#scanDirectories(), unpackDir)
+    const policy = this.signaturePolicy
+    const served = this.#running(policy)
+    const installed = await this.installs.list()
+    const { accepted, rejected, unpacked } = await discover({
+      installed,
+      directories: this.#scanDirectories(),
+      unpackDir,
+      unpacker: this.unpacker,
+      policy,
+      served,
+    })
     if (this.#stopped) return
-    await pruneStaged(unpackDir, new Set(accepted.map(({ directory }) => directory)))
+    this.#installations = new Map(
+      installed.flatMap(entry => ('installation' in entry ? [[entry.installation.id.toLowerCase(), entry.installation]] : [])),
+    )
+    await pruneStaged(unpackDir, unpacked)
     this.#rejections = rejected
     for (const { id, source, reason } of rejected)
       this.#warnOnce(`${source}\0${reason}`, `plugin ${id} in ${source} is rejected: ${reason}`)
     const found = new Set(accepted.map(({ id }) => id.toLowerCase()))
     // A plugin whose files are damaged right now keeps running from its staged copy; one that is gone stops.
     const damaged = new Set(rejected.map(({ source }) => source))
-    const gone = this.supervisors.filter(({ id, candidate }) => !found.has(id.toLowerCase()) && !damaged.has(candidate.source))
-    await Promise.all(gone.map(supervisor => this.#forget(supervisor)))
+    const mayStay = ({ candidate }: Supervisor): boolean =>
+      damaged.has(candidate.source) && whyNotTrusted(candidate.evidence, policy) === undefined
+    const gone = this.supervisors.filter(supervisor => !found.has(supervisor.id.toLowerCase()) && !mayStay(supervisor))
+    const whyGone = ({ candidate }: Supervisor): string =>
+      rejected.find(({ source }) => source === candidate.source)?.reason ?? 'its files are gone'
+    await Promise.all(gone.map(supervisor => this.#forget(supervisor, whyGone(supervisor))))
     for (const supervisor of this.supervisors) {
       const rejection = rejected.find(({ source }) => source === supervisor.candidate.source)
       if (rejection && !found.has(supervisor.id.toLowerCase())) supervisor.lastError = `its changed files are rejected: ${rejection.reason}`
@@ -204,10 +239,17 @@ export class PluginHostCore {
     for (const candidate of accepted) this.#reconcile(candidate)
   }
 
-  async #forget(supervisor: Supervisor): Promise<void> {
-    await supervisor.stop('stopped', 'its files are gone')
+  /** What an interruption of its files must not replace. */
+  #running(policy: SignaturePolicy): Served[] {
+    const isUp = ({ state, candidate }: Supervisor): boolean =>
+      !['discovered', 'disabled', 'stopped', 'failed'].includes(state) && whyNotTrusted(candidate.evidence, policy) === undefined
+    return this.supervisors.filter(isUp).map(({ id, candidate }) => ({ id, version: candidate.manifest.version, source: candidate.source }))
+  }
+
+  async #forget(supervisor: Supervisor, reason: string): Promise<void> {
+    await supervisor.stop('stopped', reason)
     this.#supervisors.delete(supervisor.id.toLowerCase())
-    this.#tellChange(supervisor.id)
+    this.hooks.tellChange(supervisor.id)
   }
 
   /** Makes one plugin agree with its files, the settings and the administrator's wish; starting it takes its turn. */
@@ -221,9 +263,11 @@ export class PluginHostCore {
       if (supervisor.state !== rest.state || supervisor.current) void supervisor.stop(rest.state, rest.reason)
       return
     }
+    this.#found.set(supervisor, candidate)
     void this.#starts.add(async () => {
-      // It may have been stopped or switched off while it waited for its turn.
-      if (!this.#stopped && !this.#mustRest(candidate.id)) await supervisor.run(candidate)
+      // It may have been removed, stopped or switched off while it waited for its turn.
+      if (this.supervisor(candidate.id) !== supervisor || this.#stopped || this.#mustRest(candidate.id)) return
+      await supervisor.run(this.#found.get(supervisor) ?? candidate)
     })
   }
 
@@ -236,25 +280,32 @@ export class PluginHostCore {
 
   #supervise(candidate: Candidate): Supervisor {
     const { id } = candidate
-    const supervisor = new Supervisor(candidate, {
+    const log = this.#options.log.child({ pluginId: id })
+    const writeLog = throttleLines<ReturnType<typeof readLogParams>>(said => {
+      if (typeof said === 'string') log.warn(said)
+      else log[said.level](said.text)
+    })
+    const supervisor: Supervisor = new Supervisor(candidate, {
       limits: this.#limits,
-      log: this.#options.log.child({ pluginId: id }),
+      log,
       stagingDir: this.#directoryOf('plugin-versions', id),
       prepare: (next, directory) => this.#prepare(next, directory),
       serve: {
-        handlers: { 'channel.receive': params => this.#answer(id, 'channel.receive', params) as never },
+        handlers: { 'channel.receive': params => this.hooks.answer(id, 'channel.receive', params) as never },
         listeners: {
           'channel.status': params => {
-            this.#hear(id, 'channel.status', params)
+            this.hooks.hear(id, 'channel.status', params)
           },
-          log: throttleLines(params => {
-            this.#logFor(id, params)
-          }),
+          log: params => {
+            const said = readLogParams(params)
+            supervisor.log.add('plugin', said.level, said.text)
+            writeLog(said)
+          },
         },
       },
-      handover: (next, old) => this.#handOver(id, next, old),
+      handover: (next, old) => this.hooks.handOver(id, next.process, old?.process),
       onChange: () => {
-        this.#tellChange(id)
+        this.hooks.tellChange(id)
       },
     })
     this.#supervisors.set(id.toLowerCase(), supervisor)
@@ -266,11 +317,12 @@ export class PluginHostCore {
     const mayRunUnconfined = allowUnconfined.some(id => id.toLowerCase() === candidate.id.toLowerCase())
     const choice = await chooseTier({
       entry: candidate.entry,
+      network: networkOf(candidate),
       minimum: minimumTier,
       mayRunUnconfined,
       ...(this.#options.tiers ? { available: this.#options.tiers } : {}),
     })
-    if ('refused' in choice) throw new Error(choice.refused)
+    if ('refused' in choice) throw new Unfit(choice.refused, { dependsOnSettings: true })
     const dataDir = this.#directoryOf('plugin-data', candidate.id)
     const exchangeDir = this.#directoryOf('plugin-exchange', candidate.id)
     for (const own of [dataDir, exchangeDir]) await mkdir(own, { recursive: true, mode: 0o700 })
@@ -285,37 +337,11 @@ export class PluginHostCore {
       exchangeDir,
       entry: candidate.entry,
       network: networkOf(candidate),
+      hidden: [resolve(this.#options.dataDir)],
+      hostFilter: choice.hostFilter,
       maxHeapMb: MAX_HEAP_MB,
     })
     return { tier: choice.tier.name, launch }
-  }
-
-  async #handOver(id: string, next: Running, old: Running | undefined): Promise<void> {
-    for (const hook of this.#handovers) await hook(id, next.process, old?.process)
-  }
-
-  #answer(id: string, method: keyof PluginRequests, params: unknown): Promise<unknown> {
-    const handler = this.#served.get(method)
-    if (!handler) throw new RpcError(RpcErrorCode.methodNotFound, `Nothing here answers ${method}`)
-    return handler(id, params as never)
-  }
-
-  #hear(id: string, method: keyof PluginNotifications, params: unknown): void {
-    for (const handler of this.#heard.get(method) ?? []) handler(id, params as never)
-  }
-
-  /** What a plugin says is data: its level is one of ours, its text is bounded. */
-  #logFor(id: string, params: unknown): void {
-    const { level, message, fields } = (typeof params === 'string' ? { message: params } : (params ?? {})) as Partial<
-      Record<string, unknown>
-    >
-    const known = LOG_LEVELS.find(name => name === level) ?? 'info'
-    const extra = fields === undefined ? {} : { fields: JSON.stringify(fields).slice(0, MAX_LOG_LENGTH) }
-    this.#options.log[known]({ pluginId: id, ...extra }, String(message).slice(0, MAX_LOG_LENGTH))
-  }
-
-  #tellChange(id: string): void {
-    for (const handler of [...this.#changed]) handler(id)
   }
 
   async #watch(): Promise<void> {
@@ -327,8 +353,24 @@ export class PluginHostCore {
     })
   }
 
+  /** Ends what takes more memory or disk than it may. A look that takes longer than the interval is not doubled. */
+  async #checkUse(): Promise<void> {
+    if (this.#checking || this.#stopped) return
+    this.#checking = true
+    try {
+      await this.#checkMemory()
+      for (const supervisor of this.supervisors)
+        await supervisor.checkStorage(['plugin-data', 'plugin-exchange'].map(kind => this.#directoryOf(kind, supervisor.id)))
+    } catch (error) {
+      this.#options.log.warn({ err: error }, 'what plugins use of memory and disk could not be looked at')
+    } finally {
+      this.#checking = false
+    }
+  }
+
   async #checkMemory(): Promise<void> {
-    const resident = await residentByGroup()
+    const running = this.supervisors.flatMap(({ current }) => (current ? [current.process.pid] : []))
+    const resident = await residentBytes(running)
     for (const supervisor of this.supervisors) supervisor.checkMemory(supervisor.current && resident?.get(supervisor.current.process.pid))
   }
 
@@ -337,7 +379,7 @@ export class PluginHostCore {
   }
 
   #directoryOf(kind: string, id: string): string {
-    return join(resolve(this.#options.dataDir), kind, directoryName(id))
+    return join(resolve(this.#options.dataDir), kind, idFileName(id))
   }
 
   #warnOnce(key: string, message: string): void {
@@ -355,14 +397,8 @@ export const networkOf = ({ manifest }: Candidate): Network => {
   return hosts.length === 0 ? { kind: 'none' } : { kind: 'hosts', hosts }
 }
 
-/** An id as a file name: short, the same for every case of its letters, and never another plugin's. */
-const directoryName = (id: string): string => {
-  const lower = id.toLowerCase()
-  if (/^[a-z0-9][a-z0-9-]{0,63}$/.test(lower)) return lower
-  return `${lower.replaceAll(/[^a-z0-9]+/g, '-').slice(0, 40)}_${createHash('sha256').update(lower).digest('hex').slice(0, 16)}`
-}
-
-const register = <T>(set: Set<T>, item: T): (() => void) => {
-  set.add(item)
-  return () => set.delete(item)
+const withResolvers = (): { promise: Promise<void>; resolve: () => void } => {
+  let resolve = (): void => undefined
+  const promise = new Promise<void>(done => (resolve = done))
+  return { promise, resolve }
 }

@@ -13,6 +13,8 @@ export interface HostLimits {
   terminate: number
   /** How long the calls of a process that was replaced may go on. */
   drain: number
+  /** A version that ends within this time of having replaced another gives way to it again. */
+  probation: number
   backoffBase: number
   backoffMax: number
   /** Health after which earlier crashes no longer count for the back-off. */
@@ -24,6 +26,8 @@ export interface HostLimits {
   /** Resident bytes above which a plugin is restarted, and how often that is looked at. */
   maxResidentBytes: number
   memoryCheck: number
+  /** Bytes on disk above which a plugin is ended, where its manifest does not say (`permissions.dataDirectoryMb`). */
+  maxStoredBytes: number
 }
 
 export const defaultLimits: HostLimits = {
@@ -35,6 +39,7 @@ export const defaultLimits: HostLimits = {
   endOfInput: 2_000,
   terminate: 2_000,
   drain: 30_000,
+  probation: 10_000,
   backoffBase: 1_000,
   backoffMax: 30_000,
   backoffReset: 60_000,
@@ -43,6 +48,18 @@ export const defaultLimits: HostLimits = {
   settle: 200,
   maxResidentBytes: 256 * 1024 * 1024,
   memoryCheck: 5_000,
+  maxStoredBytes: 256 * 1024 * 1024,
+}
+
+/** Why a plugin cannot run however often it is started: it rests until its files change. */
+export class Unfit extends Error {
+  /** Whether other settings of the gateway could let it run. */
+  readonly dependsOnSettings: boolean
+
+  constructor(message: string, { dependsOnSettings }: { dependsOnSettings: boolean }) {
+    super(message)
+    this.dependsOnSettings = dependsOnSettings
+  }
 }
 
 /** What follows a crash: another start after `delay`, or none any more. */

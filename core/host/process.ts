@@ -11,8 +11,7 @@ import {
 } from '../../sdk/protocol.js'
 import { version as hostVersion } from '../version.js'
 import type { Launch } from './launch/tier.js'
-import type { HostLimits } from './policy.js'
-import { OutputTail } from './outputTail.js'
+import { Unfit, type HostLimits } from './policy.js'
 
 export interface ProcessOptions {
   plugin: { id: string; version: string }
@@ -31,6 +30,13 @@ export interface Ending {
   signal: NodeJS.Signals | null
 }
 
+/** Lines kept to explain an end. */
+const LAST_WORDS = 5
+/** How long the answers of an ended process that are still in its pipe are waited for. */
+const LAST_ANSWERS_MS = 100
+/** The same for what it wrote to stderr. */
+const LAST_WORDS_MS = 200
+
 type PluginPeer = Peer<HostRequests, PluginRequests, SharedNotifications, PluginNotifications>
 
 /** One running plugin process, from its start to its last output. */
@@ -38,10 +44,13 @@ export class PluginProcess {
   readonly pid: number
   readonly startedAt = Date.now()
   readonly exited: Promise<Ending>
-  readonly tail = new OutputTail()
+  /** The last lines that it wrote. */
+  lastWords: string[] = []
+  #protocolVersion = ''
   readonly #child: ChildProcessByStdio<Writable, Readable, Readable>
   readonly #peer: PluginPeer
   readonly #limits: HostLimits
+  readonly #onLine: (line: string) => void
   #ending: Ending | undefined
   #stopping: Promise<Ending> | undefined
 
@@ -56,8 +65,9 @@ export class PluginProcess {
     } catch (error) {
       process.kill()
       const ending = await process.exited
-      await process.#lastOutput()
-      throw new Error(explainFailure(error, ending, process.tail.lines(5)), { cause: error })
+      await endOf(child.stderr, LAST_WORDS_MS)
+      if (error instanceof Unfit) throw error
+      throw new Error(explainFailure(error, ending, process.lastWords), { cause: error })
     }
   }
 
@@ -68,16 +78,20 @@ export class PluginProcess {
     this.exited = new Promise(resolve => {
       // `exit` tells of the death; `close` would wait for a grandchild that holds stdout.
       child.once('exit', (code, signal) => {
-        this.#ending = { code, signal }
-        this.#peer.close('the plugin process ended')
+        // The group goes now: afterwards its number may be someone else's.
         this.#signal('SIGKILL')
-        resolve(this.#ending)
+        this.#ending = { code, signal }
+        void endOf(child.stdout, LAST_ANSWERS_MS).then(() => {
+          this.#peer.close('the plugin process ended')
+          resolve({ code, signal })
+        })
       })
     })
     const onLine = (line: string): void => {
-      this.tail.add(line)
+      this.lastWords = [...this.lastWords.slice(1 - LAST_WORDS), line]
       options.onLine(line)
     }
+    this.#onLine = onLine
     this.#peer = new Peer({
       input: child.stdout,
       output: child.stdin,
@@ -95,8 +109,18 @@ export class PluginProcess {
     readLines(child.stderr, onLine)
   }
 
+  /** What the handshake settled on. */
+  get protocolVersion(): string {
+    return this.#protocolVersion
+  }
+
   get ended(): boolean {
     return this.#ending !== undefined
+  }
+
+  /** Whether the gateway has begun to stop it. */
+  get stopping(): boolean {
+    return this.#stopping !== undefined
   }
 
   get stats(): PluginPeer['stats'] {
@@ -137,7 +161,7 @@ export class PluginProcess {
       () => true,
       () => false,
     )
-    if (!answered && !this.ended) this.tail.add('[gateway] it did not answer the request to shut down')
+    if (!answered && !this.ended) this.#onLine('[gateway] it did not answer the request to shut down')
     this.#child.stdin.end()
     if (await this.#endsWithin(endOfInput)) return this.exited
     this.#signal('SIGTERM')
@@ -156,6 +180,7 @@ export class PluginProcess {
 
   /** To the group, which the process leads: its children go with it. */
   #signal(signal: NodeJS.Signals): void {
+    if (this.ended) return
     try {
       process.kill(-this.pid, signal)
     } catch {
@@ -173,16 +198,23 @@ export class PluginProcess {
     const answer = await this.#peer.request('plugin.initialize', offer, { timeoutMs: limits.handshake, hardTimeoutMs: limits.handshake })
     const chosen = (answer as { protocolVersion?: unknown } | null)?.protocolVersion
     if (typeof chosen !== 'string' || !protocolVersions.includes(chosen))
-      throw new Error(
+      throw new Unfit(
         `it chose the protocol version ${String(chosen).slice(0, 50)}, but this gateway speaks ${protocolVersions.join(', ')}`,
+        { dependsOnSettings: false },
       )
+    this.#protocolVersion = chosen
   }
+}
 
-  /** Waits briefly for what the ended process still had in its pipes. */
-  async #lastOutput(): Promise<void> {
-    if (this.#child.stderr.readableEnded) return
-    await Promise.race([new Promise(resolve => this.#child.stderr.once('end', resolve)), new Promise(resolve => setTimeout(resolve, 200))])
-  }
+/** Waits, at most so long, for what an ended process still had in a pipe. */
+const endOf = async (stream: Readable, limitMs: number): Promise<void> => {
+  if (stream.readableEnded || stream.destroyed) return
+  let timer: NodeJS.Timeout | undefined
+  await Promise.race([
+    new Promise(resolve => stream.once('close', resolve).once('end', resolve)),
+    new Promise(resolve => (timer = setTimeout(resolve, limitMs))),
+  ])
+  clearTimeout(timer)
 }
 
 const spawnFailure = (child: { once(event: 'error', listener: (error: Error) => void): unknown }, command: string): Promise<Error> =>

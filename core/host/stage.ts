@@ -12,15 +12,25 @@ const LEFT_OUT = new Set(['.git', '.DS_Store'])
 
 /** Why a plugin's files cannot be used. Meant for the administrator. */
 export class StageError extends Error {
-  override readonly name = 'StageError'
+  override readonly name: string = 'StageError'
+}
+
+/** An archive is not what its digests or its signature say. */
+export class IntegrityError extends StageError {
+  override readonly name = 'IntegrityError'
 }
 
 export interface Listing {
   /** Relative paths of the files. */
   files: string[]
-  /** Changes when a file is added, removed, resized or written. */
+  /** What these files are known by: another one is another version. An archive's is the digest of its content. */
   signature: string
+  /** Changes when a file is added, removed, resized or written. */
+  state: string
 }
+
+/** On Windows the mode says nothing about who may write. */
+export const isWritableByAll = (mode: number): boolean => process.platform !== 'win32' && (mode & 0o002) !== 0
 
 /** Lists a plugin's files. Throws `StageError` for links out of it, world-writable files and too much. */
 export const listFiles = async (root: string): Promise<Listing> => {
@@ -35,7 +45,7 @@ export const listFiles = async (root: string): Promise<Listing> => {
       const stats = await lstat(path)
       const shown = relative(real, path)
       if (stats.isSymbolicLink()) await refuseEscape(real, path, shown)
-      else if ((stats.mode & 0o002) !== 0) throw new StageError(`${shown} may be written by everyone: chmod o-w it`)
+      else if (isWritableByAll(stats.mode)) throw new StageError(`${shown} may be written by everyone: chmod o-w it`)
       if (stats.isDirectory()) await walk(path, depth + 1)
       else if (stats.isFile()) {
         bytes += stats.size
@@ -46,11 +56,12 @@ export const listFiles = async (root: string): Promise<Listing> => {
     }
   }
   const { mode } = await lstat(real)
-  if ((mode & 0o002) !== 0) throw new StageError('its directory may be written by everyone: chmod o-w it')
+  if (isWritableByAll(mode)) throw new StageError('its directory may be written by everyone: chmod o-w it')
   await walk(real, 0)
   const hash = createHash('sha256')
   for (const { mark } of files) hash.update(mark).update('\n')
-  return { files: files.map(({ path }) => path), signature: hash.digest('hex').slice(0, 24) }
+  const state = hash.digest('hex').slice(0, 24)
+  return { files: files.map(({ path }) => path), signature: state, state }
 }
 
 /** Links inside stay out of the copy (npm's .bin is full of them); one that leads out condemns the plugin. */
@@ -74,7 +85,7 @@ export const stageDirectory = async (source: string, listing: Listing, stagingDi
     await copyFile(join(source, file), join(draft, file), constants.COPYFILE_FICLONE)
   }
   const after = await listFiles(source)
-  if (after.signature !== listing.signature) {
+  if (after.state !== listing.state) {
     await rm(draft, { recursive: true, force: true })
     throw new StageError('its files are being changed')
   }

@@ -1,18 +1,22 @@
 import { RpcError, type RequestOptions } from '../../sdk/rpc.js'
 import { RpcErrorCode, type HostRequests } from '../../sdk/protocol.js'
 import type { Log } from '../log.js'
+import { PluginCrashed } from './crash.js'
 import type { Candidate } from './discovery.js'
 import { Latency } from './latency.js'
+import { Liveness } from './liveness.js'
 import type { Launch, TierName } from './launch/tier.js'
-import { throttleLines } from './outputTail.js'
-import { afterCrash, recentCrashes, type HostLimits } from './policy.js'
+import { PluginLog } from './pluginLog.js'
+import { throttleLines } from './throttleLines.js'
+import { afterCrash, recentCrashes, Unfit, type HostLimits } from './policy.js'
+import { storedBytes } from './storage.js'
 import { PluginProcess, type ProcessOptions } from './process.js'
-import { pruneStaged, stageDirectory } from './stage.js'
+import { StagedCopies } from './stagedCopies.js'
 
 export type PluginState =
   'discovered' | 'disabled' | 'rejected' | 'starting' | 'ready' | 'degraded' | 'reloading' | 'backing-off' | 'failed' | 'stopped'
 
-/** Lines shown, of the running process and the one before. */
+/** Lines of output shown with a plugin's record; its log has more. */
 const MAX_SHOWN_LINES = 200
 
 /** A process that has shaken hands, with what it was started from. */
@@ -38,6 +42,8 @@ export interface SupervisorSurroundings {
   onChange(): void
 }
 
+const mib = (bytes: number): string => `${Math.round(bytes / 1024 / 1024)} MiB`
+
 /** Keeps one plugin running: starts, watches, restarts, replaces and stops its process. */
 export class Supervisor {
   readonly id: string
@@ -47,27 +53,36 @@ export class Supervisor {
   lastError: string | undefined
   restarts = 0
   residentBytes: number | undefined
+  storedBytes: number | undefined
   readonly latency = new Latency()
+  readonly log = new PluginLog()
   readonly #around: SupervisorSurroundings
   /** Replaced processes whose calls are finishing. */
   readonly #draining = new Map<Running, Promise<unknown>>()
   /** Why the gateway itself ended the process. */
   #endedFor: string | undefined
   #current: Running | undefined
-  #lastTail: string[] = []
   #crashes: number[] = []
   /** The files that could not replace the running ones. */
   #refused: string | undefined
+  /** It is unfit under settings that may have changed. */
+  #mayFitNow = false
   #readySince = 0
-  #misses = 0
-  #pinging: NodeJS.Timeout | undefined
+  #liveness: Liveness | undefined
   #retry: NodeJS.Timeout | undefined
   #turn: Promise<unknown> = Promise.resolve()
+  readonly #copies: StagedCopies
+  /** The version before the current one, for as long as the current one has yet to prove itself. */
+  #previous: Candidate | undefined
+  #probation: NodeJS.Timeout | undefined
 
   constructor(candidate: Candidate, around: SupervisorSurroundings) {
     this.id = candidate.id
     this.candidate = candidate
     this.#around = around
+    this.#copies = new StagedCopies(around.stagingDir, error => {
+      around.log.warn({ err: error }, `old copies of the plugin ${this.id} could not be removed`)
+    })
   }
 
   get current(): Running | undefined {
@@ -76,7 +91,8 @@ export class Supervisor {
 
   /** The newest lines that the plugin wrote, also of the process before. */
   get outputTail(): string[] {
-    return [...this.#lastTail, ...(this.#current?.process.tail.lines() ?? [])].slice(-MAX_SHOWN_LINES)
+    const lines = this.log.lines().filter(({ source }) => source !== 'gateway')
+    return lines.slice(-MAX_SHOWN_LINES).map(({ text }) => text)
   }
 
   /**
@@ -86,13 +102,13 @@ export class Supervisor {
   run(candidate: Candidate): Promise<void> {
     return this.#inTurn(async () => {
       const { signature } = candidate.listing
+      if (signature === this.#refused) return
       if (this.#current) {
-        if (signature !== this.#current.candidate.listing.signature && signature !== this.#refused)
-          await this.#replace(this.#current, candidate)
+        if (signature !== this.#current.candidate.listing.signature) await this.#replace(this.#current, candidate)
         return
       }
       const isTried = this.state === 'backing-off' || this.state === 'failed'
-      if (isTried && signature === this.candidate.listing.signature) return
+      if (isTried && signature === this.candidate.listing.signature && !this.#mayFitNow) return
       clearTimeout(this.#retry)
       this.candidate = candidate
       this.#crashes = []
@@ -108,26 +124,31 @@ export class Supervisor {
       const running = this.#current
       this.#release()
       this.#to(state, reason)
-      if (running) {
-        await running.process.stop(reason)
-        this.#lastTail = running.process.tail.lines()
-      }
+      if (running) await running.process.stop(reason)
       await Promise.allSettled(this.#draining.values())
     })
   }
 
-  /** A fresh process of the same version; without a gap where there is one already. */
-  restart(): Promise<void> {
+  /**
+   * A fresh process, of these files when they can run, also where they were refused before; else of the version that
+   * runs already.
+   */
+  restart(newest: Candidate): Promise<void> {
     return this.#inTurn(async () => {
       clearTimeout(this.#retry)
       this.#crashes = []
+      this.#refused = undefined
+      this.restarts += 1
       const old = this.#current
+      if (old && newest.listing.signature !== old.candidate.listing.signature) {
+        await this.#replace(old, newest)
+        return
+      }
       if (old) {
         this.#release()
         this.#to('starting', 'restarting')
         await old.process.stop('restarted by an administrator')
-      }
-      this.restarts += 1
+      } else this.candidate = newest
       await this.#bringUp()
     })
   }
@@ -146,7 +167,8 @@ export class Supervisor {
       return result
     } catch (error) {
       this.latency.record(performance.now() - started, true)
-      throw error
+      const crashed = error instanceof RpcError && error.code === RpcErrorCode.connectionClosed && !running.process.stopping
+      throw crashed ? new PluginCrashed(this.id, error) : error
     }
   }
 
@@ -154,8 +176,20 @@ export class Supervisor {
   checkMemory(resident: number | undefined): void {
     this.residentBytes = resident
     if (resident === undefined || !this.#current || resident <= this.#around.limits.maxResidentBytes) return
-    const mib = (bytes: number): string => `${Math.round(bytes / 1024 / 1024)} MiB`
     this.#end(this.#current, `it used ${mib(resident)} of memory, more than ${mib(this.#around.limits.maxResidentBytes)}, and was ended`)
+  }
+
+  /** Ends it when it has stored more than it may in the directories that it can write. */
+  async checkStorage(directories: readonly string[]): Promise<void> {
+    const running = this.#current
+    if (!running) return
+    const megabytes = running.candidate.manifest.permissions?.dataDirectoryMb
+    const limit = megabytes === undefined ? this.#around.limits.maxStoredBytes : megabytes * 1024 * 1024
+    let stored = 0
+    for (const directory of directories) stored += await storedBytes(directory, limit)
+    this.storedBytes = stored
+    if (stored > limit && running === this.#current)
+      this.#end(running, `it stored more than ${mib(limit)} and was ended: clear its data directory, or raise permissions.dataDirectoryMb`)
   }
 
   async #replace(old: Running, candidate: Candidate): Promise<void> {
@@ -166,9 +200,11 @@ export class Supervisor {
       this.candidate = candidate
       this.lastError = undefined
       this.#refused = undefined
+      this.#watchOver(old.candidate)
       this.#serveWith(next)
       this.#drain(old, `replaced by version ${candidate.manifest.version}`)
     } catch (error) {
+      this.#copies.started()
       this.#refused = candidate.listing.signature
       this.#complain(`version ${candidate.manifest.version} could not replace the running one: ${(error as Error).message}`)
       if (old.process.ended) this.#afterCrash()
@@ -178,24 +214,34 @@ export class Supervisor {
 
   async #bringUp(): Promise<void> {
     this.#to('starting')
+    this.#mayFitNow = false
     try {
       const next = await this.#launch(this.candidate)
       await this.#handOver(next, undefined)
       this.#serveWith(next)
     } catch (error) {
-      this.#complain((error as Error).message)
-      this.#afterCrash()
+      this.#copies.started()
+      const { message } = error as Error
+      if (message !== this.lastError || !(error instanceof Unfit)) this.#complain(message)
+      if (error instanceof Unfit) {
+        this.#mayFitNow = error.dependsOnSettings
+        this.#to('failed', message)
+      } else this.#afterCrash()
     }
   }
 
   async #launch(candidate: Candidate): Promise<Running> {
-    const directory = await stageDirectory(candidate.directory, candidate.listing, this.#around.stagingDir)
+    const directory = await this.#copies.stage(candidate)
     const { tier, launch } = await this.#around.prepare(candidate, directory)
     const write = throttleLines(line => {
       this.#around.log.info({ stderr: line }, `plugin ${this.id}`)
     })
+    const onLine = (line: string): void => {
+      this.log.add('output', 'info', line)
+      write(line)
+    }
     const plugin = { id: candidate.id, version: candidate.manifest.version }
-    const process = await PluginProcess.start(launch, { plugin, limits: this.#around.limits, ...this.#around.serve, onLine: write })
+    const process = await PluginProcess.start(launch, { plugin, limits: this.#around.limits, ...this.#around.serve, onLine })
     return { process, candidate, tier, launch, directory }
   }
 
@@ -205,20 +251,26 @@ export class Supervisor {
       if (next.process.ended) throw new Error('it ended right after its handshake')
     } catch (error) {
       await next.process.stop('it could not take over')
-      this.#lastTail = next.process.tail.lines()
       throw error
     }
   }
 
   #serveWith(running: Running): void {
     this.#current = running
+    this.#copies.started()
     this.#readySince = Date.now()
-    this.#misses = 0
     void running.process.exited.then(ending => {
       this.#onExit(running, ending)
     })
-    clearInterval(this.#pinging)
-    this.#pinging = setInterval(() => void this.#ping(running), this.#around.limits.pingAfter).unref()
+    this.#liveness?.stop()
+    this.#liveness = new Liveness(running.process, this.#around.limits, {
+      answered: () => {
+        if (this.state === 'degraded') this.#to('ready')
+      },
+      missed: misses => {
+        this.#onMissed(running, misses)
+      },
+    })
     this.#prune()
     this.#to('ready')
   }
@@ -226,12 +278,43 @@ export class Supervisor {
   #onExit(running: Running, { code, signal }: { code: number | null; signal: NodeJS.Signals | null }): void {
     if (this.#current !== running) return
     this.#release()
-    this.#lastTail = running.process.tail.lines()
-    const tail = this.#lastTail.length > 0 ? `: ${this.#lastTail.slice(-3).join(' | ')}` : ''
+    const words = running.process.lastWords.slice(-3)
+    const tail = words.length > 0 ? `: ${words.join(' | ')}` : ''
     this.#complain(this.#endedFor ?? `it ended by itself (${signal ?? `code ${String(code)}`})${tail}`)
     this.#endedFor = undefined
     // While it is being replaced, the end of that decides what follows.
-    if (this.state !== 'reloading') this.#afterCrash()
+    if (this.state === 'reloading') return
+    if (this.#previous) this.#rollBack(this.#previous)
+    else this.#afterCrash()
+  }
+
+  /** The version that was replaced is kept until the new one has lasted a while. */
+  #watchOver(previous: Candidate): void {
+    this.#previous = previous
+    clearTimeout(this.#probation)
+    this.#probation = setTimeout(() => {
+      this.#previous = undefined
+      this.#prune()
+    }, this.#around.limits.probation).unref()
+  }
+
+  /** A version that ends so soon after it took over gives way to the one before; its files are not tried again. */
+  #rollBack(previous: Candidate): void {
+    const { candidate } = this
+    this.#previous = undefined
+    this.#refused = candidate.listing.signature
+    this.candidate = previous
+    const versions = `version ${candidate.manifest.version} ended soon after it had taken over: version ${previous.manifest.version} serves again`
+    this.#to('reloading', versions)
+    this.#complain(`${versions}. ${this.lastError ?? ''}`.trim())
+    void this.#inTurn(async () => {
+      // It may have been stopped meanwhile.
+      if (this.state !== 'reloading' || this.#current) return
+      const { lastError } = this
+      this.restarts += 1
+      await this.#bringUp()
+      if (this.current) this.lastError = lastError
+    })
   }
 
   #afterCrash(): void {
@@ -258,24 +341,11 @@ export class Supervisor {
     }, next.delay)
   }
 
-  async #ping(running: Running): Promise<void> {
-    const { pingAfter, pingTimeout, pingMisses } = this.#around.limits
-    if (running !== this.#current || running.process.silentFor < pingAfter) return
-    try {
-      await running.process.request('plugin.ping', {}, { timeoutMs: pingTimeout, hardTimeoutMs: pingTimeout, urgent: true })
-      this.#misses = 0
-      if (this.state === 'degraded') this.#to('ready')
-    } catch {
-      if (running !== this.#current) return
-      // It says other things meanwhile: slow, not hung.
-      if (running.process.silentFor < pingTimeout) return
-      this.#misses += 1
-      if (this.#misses < pingMisses) {
-        this.#to('degraded', `it missed ${this.#misses} of ${pingMisses} pings`)
-        return
-      }
-      this.#end(running, `it did not answer ${pingMisses} pings and was ended`)
-    }
+  #onMissed(running: Running, misses: number): void {
+    const { pingMisses } = this.#around.limits
+    if (running !== this.#current) return
+    if (misses < pingMisses) this.#to('degraded', `it missed ${misses} of ${pingMisses} pings`)
+    else this.#end(running, `it did not answer ${pingMisses} pings and was ended`)
   }
 
   /** Lets the calls of a replaced process finish, then stops it. */
@@ -292,12 +362,10 @@ export class Supervisor {
     this.#draining.set(old, drained)
   }
 
-  /** Removes the staged copies that nothing runs from any more. */
+  /** Removes the staged copies that nothing runs, or may run again, from. */
   #prune(): void {
-    const running = [this.#current, ...this.#draining.keys()].filter(one => one !== undefined)
-    pruneStaged(this.#around.stagingDir, new Set(running.map(({ directory }) => directory))).catch((error: unknown) => {
-      this.#around.log.warn({ err: error }, `old copies of the plugin ${this.id} could not be removed`)
-    })
+    const running = [this.#current, ...this.#draining.keys()].flatMap(one => (one ? [one.candidate] : []))
+    this.#copies.prune([...running, this.candidate, ...(this.#previous ? [this.#previous] : [])])
   }
 
   /** Ends a process that misbehaves; what follows is what follows a crash. */
@@ -307,17 +375,19 @@ export class Supervisor {
   }
 
   #release(): void {
-    clearInterval(this.#pinging)
+    this.#liveness?.stop()
     this.#current = undefined
     this.residentBytes = undefined
   }
 
   #complain(error: string): void {
     this.lastError = error
+    this.log.add('gateway', 'warn', error)
     this.#around.log.warn(`plugin ${this.id}: ${error}`)
   }
 
   #to(state: PluginState, reason?: string): void {
+    this.log.add('gateway', 'info', reason === undefined ? state : `${state}: ${reason}`)
     this.state = state
     this.reason = reason
     this.#around.onChange()

@@ -7,6 +7,8 @@ export interface Caller extends Owner {
   readonly userId: string
   /** The tenant that the request works in; `null`: none. */
   readonly tenant: string | null
+  /** Belongs to no tenant and was let into this one as an administrator of the whole gateway. */
+  readonly visiting?: boolean
   readonly roles: readonly string[]
   readonly permissions: readonly string[]
   /** What proved it: a session (JWT), an API token, `AutoAdmin`, a node's token, or nothing. */
@@ -25,6 +27,10 @@ export const anonymous: Caller = {
 /** The role that has every permission. */
 export const ADMIN_ROLE = 'Admin'
 export const OPERATOR_ROLE = 'Operator'
+
+/** Whether the caller administers the whole gateway, and not one tenant of it. */
+export const isGatewayAdmin = ({ roles, tenant, visiting = false }: Caller): boolean =>
+  roles.includes(ADMIN_ROLE) && (tenant === null || visiting)
 
 /**
  * Whether the caller may do what needs `permission`. The Admin role has every one; a token narrowed to a list of

@@ -14,10 +14,10 @@ const MAX_MESSAGE_LENGTH = 2000
 export const describeFailure = (error: unknown, requestId: string, log: Log): Failure => {
   const known = error instanceof GatewayError ? error : unexpected(error, requestId, log)
   if (known.status >= 500) log.warn({ err: known, requestId }, known.message)
-  const envelope = {
-    error: { code: known.code, message: known.message.slice(0, MAX_MESSAGE_LENGTH), details: known.details, requestId },
-  }
-  return { status: known.status, headers: known.headers, body: JSON.stringify(redactData(envelope)) }
+  const said = redactData({ message: known.message.slice(0, MAX_MESSAGE_LENGTH), details: known.details })
+  // The code is one of ours: a secret that happens to be the same word must not change it.
+  const envelope = { error: { code: known.code, ...said, requestId } }
+  return { status: known.status, headers: known.headers, body: JSON.stringify(envelope) }
 }
 
 const unexpected = (error: unknown, requestId: string, log: Log): GatewayError => {

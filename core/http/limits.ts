@@ -2,6 +2,7 @@ import { RateLimiterMemory, RateLimiterRes } from 'rate-limiter-flexible'
 import { setting, type Config, type SettingValue } from '../config.js'
 import { rateLimited } from '../errors.js'
 import type { Caller } from './caller.js'
+import { networkOf } from './network.js'
 import type { LimitCategory } from './route.js'
 
 type Counted = Exclude<LimitCategory, 'none'>
@@ -26,14 +27,10 @@ const SHARED_KEY = '*'
 
 /** The key that a caller's calls count under: each API token and each node on its own, users over all their sessions. */
 export const limitKeyOf = (caller: Caller, address: string): string => {
-  if (caller.kind === 'anonymous') return `address:${network(address)}`
+  if (caller.kind === 'anonymous') return `address:${networkOf(address)}`
   const { kind, id } = caller.credential
   return kind === 'token' || kind === 'node' ? `${kind}:${id}` : `user:${caller.userId}`
 }
-
-/** IPv6 addresses count by their /64, which is what one subscriber has. */
-const network = (address: string): string =>
-  address.includes(':') && !address.includes('.') ? address.split(':').slice(0, 4).join(':') : address
 
 /** Counts calls by category and caller, each category with its own limit. */
 export class RateLimits {

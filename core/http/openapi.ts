@@ -191,14 +191,13 @@ const requestBody = (route: Route, components: Components): Json => {
 
 const requestIdHeader = { 'X-Service-Request-Id': { description: 'To be quoted in support tickets', schema: { type: 'string' } } }
 
+const contentOf = ({ produces = [], returns }: Route, components: Components): Json => ({
+  ...Object.fromEntries(produces.map(type => [type, { schema: type.startsWith('text/') ? { type: 'string' } : {} }])),
+  ...(returns ? { 'application/json': { schema: components.convert(returns, 'output') } } : {}),
+})
+
 const responses = (route: Route, components: Components): Json => {
-  const content = route.returns
-    ? { content: { 'application/json': { schema: components.convert(route.returns, 'output') } } }
-    : route.produces
-      ? {
-          content: Object.fromEntries(route.produces.map(type => [type, { schema: type.startsWith('text/') ? { type: 'string' } : {} }])),
-        }
-      : {}
+  const content = route.returns || route.produces ? { content: contentOf(route, components) } : {}
   const location = route.location ? { Location: { description: 'The new record', schema: { type: 'string' } } } : {}
   const success = { description: DESCRIPTIONS[route.status] ?? 'Done', headers: { ...requestIdHeader, ...location }, ...content }
   return {

@@ -32,6 +32,12 @@ export const parseQuery = (search: string): Record<string, string> => {
   return query
 }
 
+/** The signals of a gateway that stops: it begins to, and it ends what has not finished in time. */
+interface Ends {
+  draining: AbortSignal
+  stopping: AbortSignal
+}
+
 interface Parts {
   id: string
   address: string
@@ -58,12 +64,14 @@ export class HandlerRequest implements RouteRequest {
   readonly #request: IncomingMessage
   readonly #response: ServerResponse
   readonly #stopping: AbortSignal
+  readonly draining: AbortSignal
   #signal: AbortSignal | undefined
 
-  constructor(request: IncomingMessage, response: ServerResponse, stopping: AbortSignal, parts: Parts) {
+  constructor(request: IncomingMessage, response: ServerResponse, { stopping, draining }: Ends, parts: Parts) {
     this.#request = request
     this.#response = response
     this.#stopping = stopping
+    this.draining = draining
     this.id = parts.id
     this.address = parts.address
     this.caller = parts.caller

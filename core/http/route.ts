@@ -4,11 +4,12 @@ import type { z } from 'zod'
 import type { Caller } from './caller.js'
 
 /**
- * Who may call a route. `user`: any logged-in user; `admin`, `operator`: by role; `{ permission }`: by permission;
+ * Who may call a route. `user`: any logged-in user; `admin`, `operator`: by role; `gatewayAdmin`: an
+ * administrator of the whole gateway, not of one tenant; `{ permission }`: by permission;
  * `{ credential }`: a credential of a kind that a plugin registered an authenticator for, for example `node`;
  * `public`: anyone.
  */
-export type Access = 'public' | 'user' | 'admin' | 'operator' | { permission: string } | { credential: string }
+export type Access = 'public' | 'user' | 'admin' | 'gatewayAdmin' | 'operator' | { permission: string } | { credential: string }
 
 /**
  * How often: a category of the specification's rate limits. `webhook` and `node` are sized so that a platform's
@@ -49,6 +50,8 @@ export interface RouteRequest<P = unknown, Q = unknown, B = unknown> {
   readonly fields: Record<string, string>
   /** Aborts when the client goes away or the gateway stops. */
   readonly signal: AbortSignal
+  /** Aborts when the gateway begins to stop: an answer without an end of its own ends then. */
+  readonly draining: AbortSignal
 }
 
 /** An answer that is not simply a JSON record. */

@@ -8,7 +8,7 @@ import { notFound } from '../errors.js'
 import type { Log } from '../log.js'
 import type { coreSettings } from '../settings.js'
 import { credentialKind, Gatekeeper, isBadCredential } from './access.js'
-import { answer } from './answer.js'
+import { Answers, COMPRESSION_THRESHOLD } from './answer.js'
 import { readBody, readJson } from './body.js'
 import { anonymous, type Caller } from './caller.js'
 import { Endpoints } from './endpoints.js'
@@ -19,13 +19,11 @@ import type { Credentials, Gate, HttpRegistry } from './registry.js'
 import { addressOf, bearerOf, HandlerRequest, parseQuery, requestId } from './request.js'
 import type { Route } from './route.js'
 import { Router, type Match } from './router.js'
-import { apiTarget, tenantOf } from './target.js'
+import { apiTarget, tenantOf, type Target } from './target.js'
 import { readUpload, type Upload } from './upload.js'
 import { validateBody, validateParameters } from './validate.js'
 import { serveDescription } from './viewer.js'
 
-/** Answers below this many bytes are not worth compressing. */
-const COMPRESSION_THRESHOLD = 2048
 const NO_BYTES = Buffer.alloc(0)
 const NO_VALUES = {}
 const NO_CONTENT = { rawBody: NO_BYTES, json: undefined }
@@ -43,9 +41,9 @@ interface Known {
 
 const nothing = (): Promise<void> => Promise.resolve()
 
-/** Streams too: their length is often not known. */
-const isWorthCompressing = ({ body }: Context): boolean =>
-  typeof body === 'string' ? body.length >= COMPRESSION_THRESHOLD : body !== null && body !== undefined
+/** Streams too: their length is often not known. Not live events, which compressing would hold back. */
+const isWorthCompressing = ({ body, type }: Context): boolean =>
+  typeof body === 'string' ? body.length >= COMPRESSION_THRESHOLD : body !== null && body !== undefined && type !== 'text/event-stream'
 
 /** The HTTP room: from the socket to a handler and back. The walk of a request is `#handle`, each step one function. */
 export class HttpServer {
@@ -56,8 +54,11 @@ export class HttpServer {
   readonly #limits: RateLimits
   readonly #gates = new Set<Gate>()
   readonly #endpoints = new Endpoints()
+  readonly #draining = new AbortController()
   readonly #stopping = new AbortController()
+  readonly #ends = { draining: this.#draining.signal, stopping: this.#stopping.signal }
   readonly #trustProxy: boolean
+  readonly #answers: Answers
   #server: Server | undefined
   #url = ''
 
@@ -66,6 +67,7 @@ export class HttpServer {
     this.#settings = settings
     this.#trustProxy = settings.trustProxy.get()
     this.#limits = new RateLimits(config)
+    this.#answers = new Answers(securityHeaders({ https: settings.publicUrl.get().startsWith('https:') }))
   }
 
   /** Adds a route; throws when its access needs more than a name. Returns the undo. */
@@ -145,6 +147,7 @@ export class HttpServer {
     this.#limits.close()
     if (!server) return
     const closed = new Promise(resolve => server.close(resolve))
+    this.#draining.abort()
     server.closeIdleConnections()
     const cut = setTimeout(() => {
       this.#stopping.abort()
@@ -174,14 +177,16 @@ export class HttpServer {
       this.#log.debug({ err: error }, 'a connection ended before its answer was complete')
     })
     await this.#useCors(koa)
-    const headers = securityHeaders({ https: this.#settings.publicUrl.get().startsWith('https:') })
     const describe = serveDescription(() => this.#router.routes)
     const compressAnswer = this.#settings.compression.get() ? compress({ threshold: COMPRESSION_THRESHOLD }) : undefined
     // One function rather than a chain: each link would cost every request a turn or two.
     koa.use(async ctx => {
-      for (const [name, value] of headers) ctx.res.setHeader(name, value)
-      if (!ctx.path.startsWith(DESCRIPTION_PATH) || !(await describe(ctx))) await this.#handle(ctx)
-      if (compressAnswer && isWorthCompressing(ctx)) await compressAnswer(ctx, nothing)
+      const id = requestId(ctx.req)
+      if (ctx.path.startsWith(DESCRIPTION_PATH)) {
+        this.#answers.prepare(ctx, id)
+        if (!(await describe(ctx))) await this.#handle(ctx, id)
+      } else await this.#handle(ctx, id)
+      if (compressAnswer && ctx.respond !== false && isWorthCompressing(ctx)) await compressAnswer(ctx, nothing)
     })
     const handle = koa.callback()
     return (request, response) => void handle(request, response)
@@ -198,10 +203,12 @@ export class HttpServer {
     koa.use(cors({ origin, exposeHeaders: ['X-Service-Request-Id', 'Retry-After', 'Location'], maxAge: 600, keepHeadersOnError: true }))
   }
 
-  /** One request of the API, step by step. */
-  async #handle(ctx: Context): Promise<void> {
-    const id = requestId(ctx.req)
-    ctx.res.setHeader('X-Service-Request-Id', id)
+  /**
+   * One request of the API, step by step. A step that has its result at once is not waited for: a turn of the loop
+   * costs a tenth of a request.
+   */
+  async #handle(ctx: Context, id: string): Promise<void> {
+    const address = addressOf(ctx.req, this.#trustProxy)
     let upload: Upload | undefined
     try {
       const target = apiTarget(ctx.path)
@@ -209,28 +216,24 @@ export class HttpServer {
       for (const gate of this.#gates) gate(target.path)
       const match = this.#router.find(ctx.method, target.path)
       const { route } = match
-      const address = addressOf(ctx.req, this.#trustProxy)
-      const caller = await this.#admit(route, ctx, address, tenantOf(target, ctx.req.headers['x-service-tenant']))
-      await this.#limits.spend(route.limit, route.limitKey?.(match.params) ?? limitKeyOf(caller, address))
+      const admitted = this.#admit(route, ctx, address, target)
+      const caller = admitted instanceof Promise ? await admitted : admitted
+      const spent = this.#limits.spend(route.limit, route.limitKey?.(match.params) ?? limitKeyOf(caller, address))
+      if (spent) await spent
       if (route.upload) upload = await this.#upload(route.upload, ctx)
       const content = route.body || route.raw ? await this.#read(route, ctx) : NO_CONTENT
-      const request = this.#validate(match, ctx, { id, address, caller, upload, ...content })
-      answer(ctx, route, await route.handle(request as never))
+      const result = route.handle(this.#validate(match, ctx, { id, address, caller, upload, ...content }) as never)
+      this.#answers.success(ctx, route, result instanceof Promise ? await result : result, id)
     } catch (error) {
-      this.#fail(ctx, error, id)
+      await this.#fail(ctx, error, id, address)
     }
     if (upload) await upload.remove()
   }
 
-  async #admit(route: Route, ctx: Context, address: string, tenantSlug: string | undefined): Promise<Caller> {
+  #admit(route: Route, ctx: Context, address: string, target: Target): Caller | Promise<Caller> {
     if (route.access === 'public') return anonymous
     const credentials: Credentials = { headers: ctx.req.headers, bearer: bearerOf(ctx.req), address }
-    try {
-      return await this.#gatekeeper.admit(route.access, credentials, tenantSlug)
-    } catch (error) {
-      if (isBadCredential(error)) await this.#limits.spend('read', `bad:${limitKeyOf(anonymous, address)}`)
-      throw error
-    }
+    return this.#gatekeeper.admit(route.access, credentials, tenantOf(target, ctx.req.headers['x-service-tenant']))
   }
 
   #upload({ field, maxBytes = this.#settings.uploadLimit.get() }: NonNullable<Route['upload']>, ctx: Context): Promise<Upload> {
@@ -244,7 +247,7 @@ export class HttpServer {
 
   #validate({ route, params }: Match, ctx: Context, known: Known): HandlerRequest {
     const { id, address, caller, upload, rawBody, json } = known
-    return new HandlerRequest(ctx.req, ctx.res, this.#stopping.signal, {
+    return new HandlerRequest(ctx.req, ctx.res, this.#ends, {
       id,
       address,
       caller,
@@ -257,17 +260,25 @@ export class HttpServer {
     })
   }
 
-  #fail(ctx: Context, error: unknown, id: string): void {
+  async #fail(ctx: Context, error: unknown, id: string, address: string): Promise<void> {
     if (ctx.res.headersSent || (ctx.req.destroyed && !ctx.req.complete)) {
       this.#log.debug({ err: error, requestId: id }, 'the client went away before the answer')
       ctx.respond = false
       ctx.res.destroy()
       return
     }
-    const failure = describeFailure(error, id, this.#log)
-    ctx.status = failure.status
-    ctx.set(failure.headers)
-    ctx.type = 'application/json; charset=utf-8'
-    ctx.body = failure.body
+    const { status, body, headers } = describeFailure(await this.#counted(error, address), id, this.#log)
+    this.#answers.json(ctx, status, body, id, headers)
+  }
+
+  /** Bad credentials count against their address: the error is then `rate_limited` when there were too many. */
+  async #counted(error: unknown, address: string): Promise<unknown> {
+    if (!isBadCredential(error)) return error
+    try {
+      await this.#limits.spend('read', `bad:${limitKeyOf(anonymous, address)}`)
+      return error
+    } catch (refusal) {
+      return refusal
+    }
   }
 }

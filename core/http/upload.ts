@@ -1,7 +1,8 @@
-import { mkdir, rm } from 'node:fs/promises'
+import { mkdir, rm, stat } from 'node:fs/promises'
 import type { IncomingMessage } from 'node:http'
 import { basename, join } from 'node:path'
-import { GatewayError, invalidRequest, payloadTooLarge, validationFailed } from '../errors.js'
+import { diskFull, GatewayError, invalidRequest, payloadTooLarge, validationFailed } from '../errors.js'
+import { isDiskFull } from '../files.js'
 import { wrongType } from './body.js'
 import type { UploadedFile } from './route.js'
 
@@ -9,6 +10,7 @@ import type { UploadedFile } from './route.js'
 const MAX_FILES = 10
 const MAX_FIELD_BYTES = 1024 * 1024
 const MAX_NAME_LENGTH = 255
+const UNKNOWN_TYPE = 'application/octet-stream'
 
 export interface Upload {
   files: UploadedFile[]
@@ -31,7 +33,9 @@ export const readUpload = async (request: IncomingMessage, { field, maxBytes, di
   // Room for the form's own lines and other fields.
   if (Number(request.headers['content-length'] ?? 0) > maxBytes + 2 * MAX_FIELD_BYTES)
     throw closing(payloadTooLarge('The upload', maxBytes))
-  await mkdir(directory, { recursive: true, mode: 0o700 })
+  await mkdir(directory, { recursive: true, mode: 0o700 }).catch((error: unknown) => {
+    throw translate(error, maxBytes)
+  })
   const { default: formidable } = await import('formidable')
   const form = formidable({
     uploadDir: directory,
@@ -42,6 +46,10 @@ export const readUpload = async (request: IncomingMessage, { field, maxBytes, di
     allowEmptyFiles: true,
     minFileSize: 0,
   })
+  // A part that has a file name is a file, also without a content type (RFC 7578, section 4.4); the parser takes it for a field.
+  // What it returns is waited for before the part's bytes are given out.
+  form.onPart = part =>
+    form._handlePart(part.originalFilename === null ? part : Object.assign(part, { mimetype: part.mimetype ?? UNKNOWN_TYPE }))
   const started: string[] = []
   form.on('fileBegin', (_name, file) => started.push(file.filepath))
   const remove = async (): Promise<void> => {
@@ -53,11 +61,12 @@ export const readUpload = async (request: IncomingMessage, { field, maxBytes, di
       (list ?? []).map(file => ({
         field: name,
         name: cleanName(file.originalFilename),
-        mimeType: file.mimetype ?? 'application/octet-stream',
+        mimeType: file.mimetype ?? UNKNOWN_TYPE,
         size: file.size,
         path: join(directory, basename(file.filepath)),
       })),
     )
+    await Promise.all(received.map(checkWhole))
     if (!received.some(file => field === undefined || file.field === field))
       throw validationFailed([{ path: field ?? 'file', message: `the form needs a file in the field "${field ?? 'file'}"` }])
     return {
@@ -69,6 +78,12 @@ export const readUpload = async (request: IncomingMessage, { field, maxBytes, di
     await remove()
     throw translate(error, maxBytes)
   }
+}
+
+/** The parser may miss that the disk filled up under the last writes, and takes the file for whole. */
+const checkWhole = async ({ path, size }: UploadedFile): Promise<void> => {
+  const written = await stat(path).catch(() => undefined)
+  if (written?.size !== size) throw diskFull(new Error(`${path} holds ${written?.size ?? 'none'} of the ${size} bytes received`))
 }
 
 /** The client's file name without directories and control characters. */
@@ -90,6 +105,7 @@ const closing = (error: GatewayError): GatewayError => {
 
 const translate = (error: unknown, maxBytes: number): unknown => {
   if (error instanceof GatewayError) return error
+  if (isDiskFull(error)) return closing(diskFull(error))
   const status = (error as { httpCode?: number }).httpCode
   const message = (error as Error).message
   if (status === 413) return closing(payloadTooLarge('The upload', maxBytes))

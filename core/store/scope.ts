@@ -35,6 +35,13 @@ const bindable = <T extends Document>(collection: Collection<T>, fields: ScopeFi
   for: owner => new OwnedCollection<T>(collection as unknown as Collection<Stored>, stampOf(owner, fields), fields),
 })
 
+/** Whether a filter is `{ id }` with a plain id. */
+const isLoneId = (filter: JsonObject): filter is { id: string } => {
+  if (typeof filter.id !== 'string') return false
+  for (const field in filter) if (field !== 'id') return false
+  return true
+}
+
 type Stored = Document & JsonObject
 
 const stampOf = (owner: Stamp<CollectionScope>, fields: ScopeField[]): JsonObject => {
@@ -109,6 +116,8 @@ class OwnedCollection<T extends Document> implements Collection<T> {
   }
 
   #bound(filter: JsonObject): Filter<Stored> {
+    // The most frequent filter of all: a lone id names no owner.
+    if (isLoneId(filter)) return { id: filter.id, ...this.#stamp }
     const foreign = fieldsOf(filter).find(field => this.#isStamp(field))
     if (foreign !== undefined) throw new TypeError(`A filter within an owner's documents cannot name "${foreign}"`)
     return { ...filter, ...this.#stamp }

@@ -7,7 +7,7 @@ import type { PluginConnection } from '../plugins/contract.js'
 import type { ChannelStatus } from './contract.js'
 import { readFailure } from './failure.js'
 import type { Leases } from './leases.js'
-import { newLink, type Link, type Outcome } from './link.js'
+import { newLink, NotTried, type Link, type Outcome } from './link.js'
 import { readConnectResult, readDisconnectResult } from './messages.js'
 import { backOff, CONNECT_RETRY } from './retryPolicy.js'
 import type { ChannelRow } from './rows.js'
@@ -45,6 +45,8 @@ export class Connector {
   readonly #parts: ConnectorParts
   readonly #links = new Map<string, Link>()
   readonly #serial = new Serial()
+  /** Channels that were changed behind the look that the reconciliation under way has taken. */
+  readonly #changed = new Set<string>()
   /** Emits a channel's id when its process is there. */
   readonly #arrivals = new EventEmitter().setMaxListeners(0)
   #stopped = false
@@ -76,8 +78,15 @@ export class Connector {
     return link?.status === 'connected' ? link.process : undefined
   }
 
-  /** Brings the connection in line with the stored channel. Rejects only when the store does. */
-  reconcile(channelId: string, { anew = false } = {}): Promise<Outcome> {
+  /**
+   * Brings the connection in line with the stored channel. Rejects only when the store does. `atOnce`: the channel was
+   * changed, so a connect under way follows what no longer holds and is given up.
+   */
+  reconcile(channelId: string, { anew = false, atOnce = false } = {}): Promise<Outcome> {
+    if (atOnce) {
+      this.#changed.add(channelId)
+      this.#links.get(channelId)?.attempt?.abort(new ChannelChanged())
+    }
     return this.#serial.run(channelId, () => this.#reconcile(channelId, anew))
   }
 
@@ -88,7 +97,8 @@ export class Connector {
 
   /** Another gateway has these channels now. */
   taken(channelIds: readonly string[]): void {
-    for (const channelId of channelIds)
+    for (const channelId of channelIds) {
+      this.#links.get(channelId)?.attempt?.abort(new ChannelChanged())
       void this.#serial
         .run(channelId, async () => {
           const link = this.#links.get(channelId)
@@ -98,6 +108,7 @@ export class Connector {
         .catch((error: unknown) =>
           this.#parts.log.error({ err: error, channelId }, 'a channel taken by another gateway could not be let go'),
         )
+    }
   }
 
   /** What an adapter says about its connection. */
@@ -106,7 +117,10 @@ export class Connector {
     // While it connects, the answer to `connect` decides.
     if (link?.pluginId !== pluginId || !link.process || link.status === 'connecting') return
     const wasConnected = link.status === 'connected'
-    this.#set(link, status, status === 'connected' ? undefined : (message ?? 'the adapter says that it is not connected'))
+    const lastError = status === 'connected' ? undefined : shownError(message ?? 'the adapter says that it is not connected')
+    // Said again it is no news, and puts off no attempt to connect anew.
+    if (link.status === status && link.lastError === lastError) return
+    this.#set(link, status, lastError)
     clearTimeout(link.retry)
     if (status === 'connected') link.failures = 0
     else this.#retryLater(link, backOff(wasConnected ? 1 : link.failures + 1, { ...CONNECT_RETRY, baseMs: REPORTED_RETRY_MS }), true)
@@ -115,13 +129,17 @@ export class Connector {
   /** Disconnects everything, keeping the cursors. */
   async stop(): Promise<void> {
     this.#stopped = true
-    for (const link of this.#links.values()) clearTimeout(link.retry)
+    for (const link of this.#links.values()) {
+      clearTimeout(link.retry)
+      link.attempt?.abort(new ChannelChanged())
+    }
     await this.#serial.idle()
     await Promise.all([...this.#links.values()].map(link => this.#disconnect(link)))
     this.#links.clear()
   }
 
   async #reconcile(channelId: string, anew: boolean): Promise<Outcome> {
+    this.#changed.delete(channelId)
     const row = this.#stopped ? null : await this.#parts.rows.everyone.findOne({ id: channelId })
     const wanted = row?.enabled === true && row.deletedAt === null
     const type = wanted ? this.#parts.types.get(row.type) : undefined
@@ -150,27 +168,33 @@ export class Connector {
   async #connect(link: Link, stored: Owned<ChannelRow>, type: KnownType, process: PluginConnection): Promise<unknown> {
     this.#set(link, 'connecting', undefined)
     link.revision = stored.revision
+    const attempt = (link.attempt = new AbortController())
+    const { signal } = attempt
+    if (this.#changed.has(link.channelId)) attempt.abort(new ChannelChanged())
     try {
       const row = await this.#parts.secrets.protect(stored, type)
       const settings = await this.#parts.secrets.hydrate(row, type)
       const [missing] = missingSettings(new Set(Object.keys(settings)), type)
       if (missing) {
         this.#set(link, 'error', missing.message)
-        return new MissingSetting(missing.message)
+        return new NotTried(missing.message)
       }
       const cursor = await this.#parts.leases.cursor(link.channelId)
       const webhookUrl = this.#parts.webhookUrl(row.slug)
       link.process = process
       this.#arrivals.emit(link.channelId)
       const params = { channelId: link.channelId, settings, webhookUrl, ...(cursor === undefined ? {} : { cursor }) }
-      const result = readConnectResult(await process.request('channel.connect', params, { timeoutMs: CONNECT_TIMEOUT_MS }))
+      const result = readConnectResult(await process.request('channel.connect', params, { timeoutMs: CONNECT_TIMEOUT_MS, signal }))
       link.failures = 0
       link.info = result.info === undefined ? undefined : redact(result.info)
       this.#set(link, 'connected', undefined)
       return undefined
     } catch (error) {
-      await this.#failed(link, process, error)
-      return error
+      const reason: unknown = signal.aborted ? signal.reason : error
+      await this.#failed(link, process, reason)
+      return reason
+    } finally {
+      link.attempt = undefined
     }
   }
 
@@ -184,6 +208,8 @@ export class Connector {
     // It may have got further than its answer says.
     await process.request('channel.disconnect', { channelId: link.channelId }, { timeoutMs: DISCONNECT_TIMEOUT_MS }).catch(() => undefined)
     link.process = undefined
+    // Whoever gave it up brings the connection in line next.
+    if (error instanceof ChannelChanged) return
     link.failures += 1
     this.#set(link, 'error', failure.message)
     this.#parts.log.warn({ err: error, channelId: link.channelId, failures: link.failures }, 'a channel could not connect')
@@ -230,12 +256,18 @@ export class Connector {
 
   #set(link: Link, status: ChannelStatus, lastError: string | undefined): void {
     link.status = status
-    link.lastError = lastError === undefined ? undefined : redact(lastError).slice(0, MAX_ERROR_LENGTH)
+    link.lastError = lastError === undefined ? undefined : shownError(lastError)
     this.#parts.onStatus(link.channelId, status, link.lastError)
   }
 }
 
-/** A connection was not tried: a required setting has no value. */
-class MissingSetting extends Error {
-  override readonly name = 'MissingSetting'
+const shownError = (message: string): string => redact(message).slice(0, MAX_ERROR_LENGTH)
+
+/** A connect was given up, because what it followed no longer holds. */
+class ChannelChanged extends NotTried {
+  override readonly name = 'ChannelChanged'
+
+  constructor() {
+    super('The channel was changed while it connected')
+  }
 }

@@ -20,10 +20,17 @@ export interface Failure {
 /** Reads what a call to an adapter, or to chat, was rejected with. */
 export const readFailure = (error: unknown): Failure => {
   const message = redact(error instanceof Error ? error.message : String(error)).slice(0, MAX_MESSAGE_LENGTH)
-  if (error instanceof GatewayError) return { kind: error.status < 500 && error.status !== 429 ? 'refused' : 'temporary', message }
+  if (error instanceof GatewayError) return ownFailure(error, message)
   if (!(error instanceof RpcError)) return { kind: 'broken', message }
   const retryAfterMs = error.retryAfterMs
   return { kind: kindOf(error), message, ...(retryAfterMs === undefined ? {} : { retryAfterMs }) }
+}
+
+/** What the gateway itself cannot take in now was not tried: waiting for it is no failure of the delivery. */
+const ownFailure = ({ status, headers }: GatewayError, message: string): Failure => {
+  const retryAfterMs = Number(headers['Retry-After'] ?? 0) * 1000
+  if (status === 429 || status === 503) return { kind: 'busy', message, retryAfterMs }
+  return { kind: status < 500 ? 'refused' : 'temporary', message }
 }
 
 const kindOf = (error: RpcError): Failure['kind'] => {

@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto'
 import { serviceUnavailable } from '../../core/errors.js'
 import { DuplicateKey, type Collection } from '../../core/store/collection.js'
 import type { InboundMessage, WebhookRequest } from '../../sdk/protocol.js'
+import type { Room } from './occupancy.js'
 import { DeliveryQueue } from './queue.js'
 import type { InboxRow } from './rows.js'
 
@@ -17,6 +18,8 @@ const idOf = (channelId: string, messageId: string): string =>
     .update(JSON.stringify([channelId, messageId]))
     .digest('base64url')}`
 
+const roomOf = (rows: readonly InboxRow[]): Room => ({ count: rows.length, bytes: rows.reduce((sum, { bytes }) => sum + bytes, 0) })
+
 const sizeOf = (content: unknown): number => Buffer.byteLength(JSON.stringify(content))
 
 /** What came in for channels, on disk before anybody is told that it was received. */
@@ -25,22 +28,26 @@ export class Inbox extends DeliveryQueue<InboxRow> {
     super(rows, ['request', 'message'], INBOX_LIMIT)
   }
 
-  /** Stores the messages that are new; resolves with their number. Rejects with `service_unavailable` when there is no room. */
-  async accept(channelId: string, messages: readonly InboundMessage[], seq = this.nextSeq()): Promise<number> {
-    const rows = messages.map((message, index) => this.#messageRow(channelId, message, seq, index))
-    const fresh = await this.#unknown(rows)
+  /**
+   * Stores the messages that are new; resolves with their number. Rejects with `service_unavailable` when there is no
+   * room: nothing of it is stored then.
+   */
+  async accept(channelId: string, messages: readonly InboundMessage[]): Promise<number> {
+    const fresh = await this.#unknown(this.#messageRows(channelId, messages, this.nextSeq()))
     if (fresh.length === 0) return 0
-    const room = { count: fresh.length, bytes: fresh.reduce((sum, { bytes }) => sum + bytes, 0) }
-    if (!(await this.reserve(channelId, room))) throw full()
-    try {
-      await this.rows.insertMany(fresh)
-      return fresh.length
-    } catch (error) {
-      // How much of it was stored is not known here: measured again at the next look.
-      this.remeasure(channelId)
-      if (error instanceof DuplicateKey) return await this.#insertEach(fresh)
-      throw error
-    }
+    if (!(await this.reserve(channelId, roomOf(fresh)))) throw full()
+    return this.#insert(channelId, fresh)
+  }
+
+  /**
+   * Stores the messages of a kept request at its place, before what came after it. There is always room: what was
+   * acknowledged must get on, and a full inbox empties in no other way.
+   */
+  async take({ channelId, seq }: InboxRow, messages: readonly InboundMessage[]): Promise<void> {
+    const fresh = await this.#unknown(this.#messageRows(channelId, messages, seq))
+    if (fresh.length === 0) return
+    await this.occupy(channelId, roomOf(fresh))
+    await this.#insert(channelId, fresh)
   }
 
   /** Keeps a request for later, when the adapter is there. `failed`: it was tried once. */
@@ -77,8 +84,26 @@ export class Inbox extends DeliveryQueue<InboxRow> {
     return this.rows.findOne({ state: 'waiting', channelId }, { sort: { seq: 1, index: 1 } })
   }
 
-  #messageRow(channelId: string, message: InboundMessage, seq: number, index: number): InboxRow {
-    return { ...newDelivery(channelId, seq, sizeOf(message)), id: idOf(channelId, message.id), kind: 'message', index, message }
+  #messageRows(channelId: string, messages: readonly InboundMessage[], seq: number): InboxRow[] {
+    return messages.map((message, index) => ({
+      ...newDelivery(channelId, seq, sizeOf(message)),
+      id: idOf(channelId, message.id),
+      kind: 'message',
+      index,
+      message,
+    }))
+  }
+
+  async #insert(channelId: string, fresh: InboxRow[]): Promise<number> {
+    try {
+      await this.rows.insertMany(fresh)
+      return fresh.length
+    } catch (error) {
+      // How much of it was stored is not known here: measured again at the next look.
+      this.remeasure(channelId)
+      if (error instanceof DuplicateKey) return await this.#insertEach(fresh)
+      throw error
+    }
   }
 
   /** Those not stored before; of twins in one call the first. */

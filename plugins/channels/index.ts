@@ -1,3 +1,4 @@
+import { setting } from '../../core/config.js'
 import { gatewayListening } from '../../core/events.js'
 import { definePlugin } from '../../core/plugin.js'
 import { coreSettings } from '../../core/settings.js'
@@ -13,6 +14,8 @@ import { Inbox } from './inbox.js'
 import { InboxPump, ORIGIN } from './inboxPump.js'
 import { gatewayId, Leases } from './leases.js'
 import { readStatus } from './messages.js'
+import { Neighbours } from './neighbours.js'
+import { Notes, type NoteKind } from './notes.js'
 import { Outbox } from './outbox.js'
 import { OutboxPump } from './outboxPump.js'
 import { Processes } from './processes.js'
@@ -22,10 +25,11 @@ import { channelRoutes } from './routes.js'
 import { collections } from './rows.js'
 import { ChannelSecrets } from './secrets.js'
 import { ChannelService } from './service.js'
+import { Suspects } from './suspects.js'
 import { ChannelTypes } from './types.js'
 import { ChannelWebhooks } from './webhook.js'
 
-/** Channels whose deliveries are worked off at once, in each direction. */
+/** Channels of one plugin whose deliveries are worked off at once, in each direction. */
 const PUMPED_AT_ONCE = 16
 /** How often channels that another gateway has left, and deliveries that nothing kicked, are looked for. */
 const SWEEP_MS = 60_000
@@ -34,7 +38,12 @@ export default definePlugin({
   id: 'channels',
   needs: { agents, audit, chat, pluginHost, vault, inboundWebhooks },
   collections,
-  settings: { dataDir: coreSettings.dataDir },
+  settings: {
+    dataDir: coreSettings.dataDir,
+    mongoUri: coreSettings.mongoUri,
+    /** Where several gateways share a store: a gateway that was killed loses its channels to the others after this. */
+    leaseSeconds: setting.number('Service:Channels:LeaseSeconds', { default: 60, min: 3, max: 3600 }),
+  },
   setup: async ({ needs, store, settings, log, routes, emit, on, onStop }) => {
     const { pluginHost: host, inboundWebhooks: webhooks } = needs
     const { rows } = store
@@ -50,9 +59,16 @@ export default definePlugin({
     const secrets = new ChannelSecrets(needs.vault, rows)
     const processes = new Processes(host, types, rows, log)
     const onDeath = processes.died.bind(processes)
-    const leases: Leases = new Leases(store.connections, holder, log, channelIds => {
-      connector.taken(channelIds)
+    const leases: Leases = new Leases({
+      rows: store.connections,
+      holder,
+      leaseMs: settings.leaseSeconds.get() * 1000,
+      log,
+      onLost: channelIds => {
+        connector.taken(channelIds)
+      },
     })
+    await leases.begin()
     const connector: Connector = new Connector({
       rows,
       types,
@@ -63,21 +79,39 @@ export default definePlugin({
       onDeath,
       onStatus: (channelId, status, lastError) => {
         emit(channelStatusChanged, { channelId, status, ...(lastError === undefined ? {} : { lastError }) })
-        leases.save(channelId, { status, lastError: lastError ?? null }).catch(failed("a channel's status could not be stored"))
+        const info = connector.get(channelId)?.info ?? null
+        leases.save(channelId, { status, lastError: lastError ?? null, info }).catch(failed("a channel's status could not be stored"))
         if (status === 'connected') kick(channelId)
       },
       log,
     })
     processes.connector = connector
 
-    const inboxPump = new InboxPump({ rows, inbox, types, leases, connector, chat: needs.chat, onDeath, log })
-    const outboxPump = new OutboxPump({ rows, outbox, leases, connector, onDeath, log })
-    const inbound: Pump = new Pump(channelId => inboxPump.drain(channelId, () => inbound.isStopped), PUMPED_AT_ONCE, log)
-    const outbound: Pump = new Pump(channelId => outboxPump.drain(channelId, () => outbound.isStopped), PUMPED_AT_ONCE, log)
+    const suspects = new Suspects(connector)
+    const tell = (channelId: string, kind: NoteKind) => neighbours.tell(channelId, kind)
+    const inboxPump = new InboxPump({
+      rows,
+      inbox,
+      types,
+      leases,
+      connector,
+      suspects,
+      chat: needs.chat,
+      agents: needs.agents,
+      onDeath,
+      tell,
+      log,
+    })
+    const outboxPump = new OutboxPump({ rows, outbox, leases, suspects, connector, onDeath, tell, log })
+    const lanes = { laneOf: (channelId: string) => connector.get(channelId)?.pluginId ?? '', concurrency: PUMPED_AT_ONCE, log }
+    const inbound: Pump = new Pump({ ...lanes, drain: (channelId, run) => inboxPump.drain(channelId, run) })
+    const outbound: Pump = new Pump({ ...lanes, drain: (channelId, run) => outboxPump.drain(channelId, run) })
     const kick = (channelId: string): void => {
       inbound.kick(channelId)
       outbound.kick(channelId)
     }
+    const shared = settings.mongoUri.get() !== ''
+    const neighbours = new Neighbours({ shared, leases, notes: new Notes(store.notes), connector, kick, log })
     const onStored = (channelId: string): void => {
       inbound.kick(channelId)
     }
@@ -96,6 +130,7 @@ export default definePlugin({
       host,
       agents: agentService,
       audit: auditService,
+      tellChange: channelId => tell(channelId, 'changed'),
       log,
     })
 
@@ -108,10 +143,11 @@ export default definePlugin({
 
     // Undone last to first: nothing new comes in, the pumps finish, the channels disconnect, the leases are given back.
     onStop(() => leases.releaseAll())
-    onStop(() => connector.stop())
     onStop(() => processes.idle())
+    onStop(() => connector.stop())
     onStop(() => outbound.stop())
     onStop(() => inbound.stop())
+    onStop(() => neighbours.stop())
     onStop(webhooks.register('chn', id => service.webhookTarget(id)))
     onStop(host.serve('channel.receive', receiveFromAdapter({ connector, inbox, leases, onStored })))
     onStop(
@@ -144,6 +180,7 @@ export default definePlugin({
     on(gatewayListening, async () => {
       await service.clearDeleted()
       await sweep()
+      neighbours.start()
     })
     const sweeping = setInterval(() => void sweep().catch(failed('waiting deliveries could not be looked for')), SWEEP_MS).unref()
     onStop(() => {

@@ -15,6 +15,8 @@ export interface Link {
   /** Failed attempts to connect since the last success. */
   failures: number
   retry: NodeJS.Timeout | undefined
+  /** The connect under way. */
+  attempt: AbortController | undefined
 }
 
 export const newLink = (channelId: string, pluginId: string): Link => ({
@@ -27,6 +29,7 @@ export const newLink = (channelId: string, pluginId: string): Link => ({
   info: undefined,
   failures: 0,
   retry: undefined,
+  attempt: undefined,
 })
 
 /** What became of bringing a connection in line with its channel. */
@@ -36,4 +39,9 @@ export interface Outcome {
   wasConnected: boolean
   /** Why it is not connected, when that was tried now. */
   error?: unknown
+}
+
+/** A connection was not tried to its end, for a reason of the gateway's own: it says nothing about the adapter. */
+export class NotTried extends Error {
+  override readonly name: string = 'NotTried'
 }

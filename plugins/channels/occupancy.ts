@@ -37,6 +37,13 @@ export class Occupancy {
     return true
   }
 
+  /** Takes room beyond the limit, too. */
+  async occupy(key: string, { count, bytes }: Room): Promise<void> {
+    const entry = await this.#entry(key)
+    entry.count += count
+    entry.bytes += bytes
+  }
+
   async release(key: string, { count, bytes }: Room): Promise<void> {
     const entry = await this.#entries.get(key)
     if (!entry) return

@@ -1,5 +1,6 @@
 import { DuplicateKey, type Collection } from '../../core/store/collection.js'
 import { newDelivery } from './inbox.js'
+import type { Room } from './occupancy.js'
 import { DeliveryQueue } from './queue.js'
 import type { OutboxRow } from './rows.js'
 
@@ -21,8 +22,8 @@ export interface NewReply {
 export class Outbox extends DeliveryQueue<OutboxRow> {
   readonly #holder: string
 
-  constructor(rows: Collection<OutboxRow>, holder: string) {
-    super(rows, ['text', 'metadata'], OUTBOX_LIMIT)
+  constructor(rows: Collection<OutboxRow>, holder: string, limit: Room = OUTBOX_LIMIT) {
+    super(rows, ['text', 'metadata'], limit)
     this.#holder = holder
   }
 
@@ -33,8 +34,8 @@ export class Outbox extends DeliveryQueue<OutboxRow> {
     const row = { ...newDelivery(channelId, this.nextSeq(), bytes), id, recipient, text, metadata, claimedBy: null, claimedUntil: null }
     const fits = await this.reserve(channelId, room)
     try {
-      await this.rows.insertOne(row)
-      if (!fits) await this.bury(row, 'the outbox of the channel is full')
+      if (fits) await this.rows.insertOne(row)
+      else await this.insertDead(row, 'the outbox of the channel is full')
       return fits
     } catch (error) {
       if (fits) await this.release(channelId, room)
@@ -49,10 +50,13 @@ export class Outbox extends DeliveryQueue<OutboxRow> {
     return this.rows.find({ state: 'waiting', channelId, ...recipient }, { sort: { seq: 1 }, limit })
   }
 
-  /** Makes the reply this gateway's to send, unless another has it. A claim of our own from before a crash is ours again. */
-  claim(row: OutboxRow): Promise<OutboxRow | null> {
-    const now = new Date().toISOString()
-    const free = { $or: [{ claimedBy: null }, { claimedBy: this.#holder }, { claimedUntil: { $lt: now } }] }
+  /**
+   * Makes the reply this gateway's to send, unless another has it. A claim of our own from before a crash is ours again;
+   * one of another gateway from before `since`, when this one took the channel over, has ended with it.
+   */
+  claim(row: OutboxRow, since: number): Promise<OutboxRow | null> {
+    const over = new Date(Math.max(Date.now(), since + CLAIM_MS)).toISOString()
+    const free = { $or: [{ claimedBy: null }, { claimedBy: this.#holder }, { claimedUntil: { $lt: over } }] }
     const claimedUntil = new Date(Date.now() + CLAIM_MS).toISOString()
     return this.rows.findOneAndUpdate({ id: row.id, state: 'waiting', ...free }, { $set: { claimedBy: this.#holder, claimedUntil } })
   }

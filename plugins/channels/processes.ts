@@ -4,14 +4,16 @@ import type { ScopedHandle } from '../../core/store/collection.js'
 import type { PluginConnection, PluginHost } from '../plugins/contract.js'
 import type { Connector } from './connector.js'
 import { readFailure } from './failure.js'
-import type { Outcome } from './link.js'
+import { NotTried, type Outcome } from './link.js'
 import { BadAnswer } from './messages.js'
 import type { ChannelRow } from './rows.js'
 import type { ChannelTypes } from './types.js'
 
-/** Channels of a plugin that are connected or moved at the same time. */
+/** Channels of one plugin that are connected or moved at the same time. */
 const CONCURRENCY = 16
 const PAGE = 200
+/** Until it is looked whether the plugin serves after all, by another process than the one that died. */
+const LOOK_AGAIN_MS = 250
 
 interface Known {
   process: PluginConnection
@@ -28,7 +30,7 @@ export const speaksAgainstVersion = ({ wasConnected, error }: Outcome): boolean 
   if (error === undefined) return false
   const { kind } = readFailure(error)
   if (kind === 'crashed' || kind === 'unsupported' || error instanceof BadAnswer) return true
-  return kind === 'broken' && wasConnected && (error as Error).name !== 'MissingSetting'
+  return kind === 'broken' && wasConnected && !(error instanceof NotTried)
 }
 
 /** Which process of each plugin the channels are connected to, and their move from one to the next. */
@@ -38,7 +40,8 @@ export class Processes {
   readonly #rows: ScopedHandle<ChannelRow>
   readonly #log: Log
   readonly #known = new Map<string, Known>()
-  readonly #queue = new PQueue({ concurrency: CONCURRENCY })
+  /** One a plugin: those of an adapter that hangs hold up no other's. */
+  readonly #queues = new Map<string, PQueue>()
   connector: Pick<Connector, 'reconcile' | 'lost'> | undefined
 
   constructor(host: PluginHost, types: ChannelTypes, rows: ScopedHandle<ChannelRow>, log: Log) {
@@ -89,6 +92,10 @@ export class Processes {
       if (known.process !== process) continue
       this.#known.delete(pluginId)
       this.connector?.lost(process, `the plugin "${pluginId}" does not run: it connects when the plugin is back`)
+      // A new version that died right behind its take-over: the host goes on with the old one and says nothing more.
+      setTimeout(() => {
+        this.changed(pluginId)
+      }, LOOK_AGAIN_MS).unref()
     }
   }
 
@@ -98,7 +105,7 @@ export class Processes {
   }
 
   async idle(): Promise<void> {
-    await this.#queue.onIdle()
+    await Promise.all([...this.#queues.values()].map(queue => queue.onIdle()))
   }
 
   /** It serves, and we were not there when it came: called through the host. */
@@ -112,11 +119,13 @@ export class Processes {
 
   async #reconcileAll(pluginId: string, skip: (channelId: string) => boolean = () => false): Promise<Outcome[]> {
     const types = this.#types.ofPlugin(pluginId).map(({ type }) => type)
+    const queue = this.#queues.get(pluginId) ?? new PQueue({ concurrency: CONCURRENCY })
+    this.#queues.set(pluginId, queue)
     const outcomes: Promise<Outcome | undefined>[] = []
     let cursor: string | undefined
     do {
       const page = await this.#rows.everyone.page({ type: { $in: types }, enabled: true }, { limit: PAGE, cursor, sort: { createdAt: 1 } })
-      for (const { id } of page.items) if (!skip(id)) outcomes.push(this.#queue.add(async () => this.connector?.reconcile(id)))
+      for (const { id } of page.items) if (!skip(id)) outcomes.push(queue.add(async () => this.connector?.reconcile(id)))
       cursor = page.nextCursor ?? undefined
     } while (cursor !== undefined)
     return (await Promise.all(outcomes)).filter(outcome => outcome !== undefined)

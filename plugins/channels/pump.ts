@@ -4,63 +4,109 @@ import type { Log } from '../../core/log.js'
 /** After a failure of the pump itself, such as the store's. */
 const FAILURE_DELAY_MS = 5000
 const MAX_DELAY_MS = 3_600_000
+/** How long calls under way may go on when the pump stops; then they are given up and made again after the next start. */
+const STOP_GRACE_MS = 3000
+
+/** What a run has to heed. */
+export interface Run {
+  /** Nothing more is to be begun. */
+  readonly isStopped: boolean
+  /** Aborts what is under way when the pump cannot wait for it any longer. */
+  readonly signal: AbortSignal
+  /** Resolves at the next kick from now on: there may be more to do. */
+  kicked(): Promise<void>
+}
 
 /**
  * Works off what waits under a key, one run a key at a time: run when kicked, and again after as many milliseconds as
  * the last run said. Idle keys cost nothing.
  */
 export class Pump {
-  readonly #queue: PQueue
-  readonly #drain: (key: string) => Promise<number | undefined>
+  readonly #lanes = new Map<string, PQueue>()
+  readonly #laneOf: (key: string) => string
+  readonly #concurrency: number
+  readonly #drain: (key: string, run: Run) => Promise<number | undefined>
   readonly #log: Log
   /** Keys queued or running; `true`: kicked again meanwhile. */
   readonly #active = new Map<string, boolean>()
   readonly #timers = new Map<string, NodeJS.Timeout>()
-  #stopped = false
+  /** Told of the next kick, by running key. */
+  readonly #onKick = new Map<string, () => void>()
+  readonly #giveUp = new AbortController()
+  #isStopped = false
 
-  /** `drain` works until there is nothing to do now; resolves with when to look again, or `undefined` for when it is kicked. */
-  constructor(drain: (key: string) => Promise<number | undefined>, concurrency: number, log: Log) {
-    this.#drain = drain
-    this.#queue = new PQueue({ concurrency })
-    this.#log = log
+  /**
+   * `drain` works until there is nothing to do now; resolves with when to look again, or `undefined` for when it is
+   * kicked. Keys of one lane share `concurrency` and never wait for those of another.
+   */
+  constructor(parts: {
+    drain: (key: string, run: Run) => Promise<number | undefined>
+    laneOf: (key: string) => string
+    concurrency: number
+    log: Log
+  }) {
+    this.#drain = parts.drain
+    this.#laneOf = parts.laneOf
+    this.#concurrency = parts.concurrency
+    this.#log = parts.log
   }
 
   kick(key: string): void {
-    if (this.#stopped) return
+    if (this.#isStopped) return
     this.#forgetTimer(key)
     if (this.#active.has(key)) {
       this.#active.set(key, true)
+      this.#onKick.get(key)?.()
       return
     }
     this.#active.set(key, false)
-    void this.#queue.add(() => this.#run(key))
+    void this.#lane(this.#laneOf(key)).add(() => this.#work(key))
   }
 
-  /** Starts nothing more; resolves when what runs is done. */
+  /** Starts nothing more; resolves when what runs is done, or given up. */
   async stop(): Promise<void> {
-    this.#stopped = true
+    this.#isStopped = true
     for (const key of [...this.#timers.keys()]) this.#forgetTimer(key)
-    this.#queue.clear()
-    await this.#queue.onIdle()
+    const lanes = [...this.#lanes.values()]
+    for (const lane of lanes) lane.clear()
+    const patience = setTimeout(() => {
+      this.#giveUp.abort(new Error('The gateway stops'))
+    }, STOP_GRACE_MS)
+    await Promise.all(lanes.map(lane => lane.onIdle()))
+    clearTimeout(patience)
   }
 
-  get isStopped(): boolean {
-    return this.#stopped
+  #lane(name: string): PQueue {
+    const lane = this.#lanes.get(name) ?? new PQueue({ concurrency: this.#concurrency })
+    this.#lanes.set(name, lane)
+    return lane
   }
 
-  async #run(key: string): Promise<void> {
+  async #work(key: string): Promise<void> {
     let delay: number | undefined
     try {
       this.#active.set(key, false)
-      delay = await this.#drain(key)
+      delay = await this.#drain(key, this.#runOf(key))
     } catch (error) {
       this.#log.error({ err: error, channelId: key }, 'deliveries of a channel could not be worked off')
       delay = FAILURE_DELAY_MS
     }
+    this.#onKick.delete(key)
     const again = this.#active.get(key)
     this.#active.delete(key)
     if (again) this.kick(key)
-    else if (delay !== undefined && !this.#stopped) this.#wake(key, delay)
+    else if (delay !== undefined && !this.#isStopped) this.#wake(key, delay)
+  }
+
+  #runOf(key: string): Run {
+    const isStopped = (): boolean => this.#isStopped
+    return {
+      get isStopped() {
+        return isStopped()
+      },
+      signal: this.#giveUp.signal,
+      kicked: () => new Promise(resolve => this.#onKick.set(key, resolve)),
+    }
   }
 
   #wake(key: string, delayMs: number): void {

@@ -38,6 +38,11 @@ export class DeliveryQueue<T extends Delivery & Document> {
     return this.#occupancy.reserve(channelId, room)
   }
 
+  /** Takes the room whether it is there or not. */
+  occupy(channelId: string, room: Room): Promise<void> {
+    return this.#occupancy.occupy(channelId, room)
+  }
+
   release(channelId: string, room: Room): Promise<void> {
     return this.#occupancy.release(channelId, room)
   }
@@ -63,15 +68,17 @@ export class DeliveryQueue<T extends Delivery & Document> {
 
   /** A dead letter: kept with its reason, for a person to look at. */
   async bury(row: T, reason: string): Promise<void> {
-    const tooLarge = row.bytes > MAX_DEAD_BYTES
-    const $set = {
-      state: 'dead',
-      nextAt: null,
-      expiresAt: after(DEAD_MS),
-      reason: tooLarge ? `${reason} (content of ${row.bytes} bytes not kept)` : reason,
-    }
     const $unset = Object.fromEntries(this.#content.map(name => [name, '']))
-    await this.#settle(row, tooLarge ? { $set, $unset } : { $set })
+    const $set = deadFields(row, reason)
+    await this.#settle(row, isTooLarge(row) ? { $set, $unset } : { $set })
+    await this.#trimDead(row.channelId)
+  }
+
+  /** Stores what there is no room for as a dead letter. It took no room, so it gives none back. */
+  protected async insertDead(row: T, reason: string): Promise<void> {
+    const dead: T = { ...row, ...deadFields(row, reason) }
+    const kept = isTooLarge(row) ? Object.fromEntries(Object.entries(dead).filter(([name]) => !this.#content.includes(name))) : dead
+    await this.rows.insertOne(kept as T)
     await this.#trimDead(row.channelId)
   }
 
@@ -122,6 +129,15 @@ export class DeliveryQueue<T extends Delivery & Document> {
     return filter({ id: row.id, state: 'waiting' })
   }
 }
+
+const isTooLarge = ({ bytes }: Delivery): boolean => bytes > MAX_DEAD_BYTES
+
+const deadFields = (row: Delivery, reason: string) => ({
+  state: 'dead' as const,
+  nextAt: null,
+  expiresAt: after(DEAD_MS),
+  reason: isTooLarge(row) ? `${reason} (content of ${row.bytes} bytes not kept)` : reason,
+})
 
 /** The fields of `Delivery` are those of every `T`, which the compiler cannot see through a generic filter. */
 const filter = <T>(fields: Record<string, unknown>): Filter<T> => fields as Filter<T>

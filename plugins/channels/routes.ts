@@ -72,6 +72,10 @@ export const channelRoutes = (service: ChannelService, types: ChannelTypes): Rou
     access: 'user',
     limit: 'read',
     summary: 'Get a channel, with what waits in its queues',
+    description:
+      'Dead letters are deliveries that were given up: refused for good, tried too often (in about ten minutes inbound, five hours outbound), ' +
+      'or the cause of three deaths of the plugin. An inbox holds 1000 deliveries or 16 MiB, and answers 503 beyond it; an outbox holds ' +
+      '10,000 replies or 64 MiB, and what is beyond it is a dead letter at once. Dead letters are kept for 30 days, the newest 100 of each direction.',
     params,
     returns: ChannelDetail,
     handle: ({ caller, params: { id } }) => service.get(caller, id),
@@ -82,7 +86,8 @@ export const channelRoutes = (service: ChannelService, types: ChannelTypes): Rou
     access: 'user',
     limit: 'write',
     summary: 'Change a channel',
-    description: 'Settings are merged into those stored; the channel connects anew when settings or `enabled` change.',
+    description:
+      'Settings are merged into those stored; the channel connects anew when settings or `enabled` change. The type stays: add another channel for another type.',
     params,
     body: ChannelChanges,
     returns: Channel,
@@ -94,6 +99,7 @@ export const channelRoutes = (service: ChannelService, types: ChannelTypes): Rou
     access: 'user',
     limit: 'write',
     summary: 'Delete a channel, with its secrets and everything that waits for it',
+    description: 'Its webhook URL is 404 from then on; what comes in meanwhile is dropped with it.',
     params,
     handle: async ({ caller, params: { id } }) => {
       await service.remove(caller, id)
@@ -106,6 +112,7 @@ export const channelRoutes = (service: ChannelService, types: ChannelTypes): Rou
     access: 'user',
     limit: 'write',
     summary: "Try a channel's settings with its platform",
+    description: '`ok: false` says what is wrong. An adapter that fails at it, or takes longer than 30 s, is 502.',
     params,
     returns: TestResult,
     handle: ({ caller, params: { id } }) => service.test(caller, id),

@@ -52,6 +52,14 @@ export interface ConnectionRow {
   cursor: string | null
 }
 
+/** Left for the gateway that holds the channel; its id is channel and kind, so that many are one. */
+export interface NoteRow {
+  id: string
+  channelId: string
+  kind: 'waiting' | 'changed'
+  expiresAt: string
+}
+
 /** `waiting`: to be handled; `done`: kept without content, so that the same message is known again; `dead`: given up, with a reason. */
 export type DeliveryState = 'waiting' | 'done' | 'dead'
 
@@ -97,6 +105,7 @@ export const collections = {
   rows: collection.user<ChannelRow>({ indexes: [{ fields: { type: 1 }, acrossOwners: true }] }),
   types: collection.global<TypeRow>(),
   connections: collection.global<ConnectionRow>({ indexes: [{ fields: { holder: 1 } }] }),
+  notes: collection.global<NoteRow>({ expires: true }),
   inbox: collection.global<InboxRow>({ indexes: [byArrival, { fields: { channelId: 1 } }], expires: true }),
   outbox: collection.global<OutboxRow>({ indexes: [byArrival, { fields: { channelId: 1 } }], expires: true }),
 }

@@ -9,17 +9,18 @@ import type { Audit } from '../audit/contract.js'
 import type { PluginHost } from '../plugins/contract.js'
 import type { InboundWebhooks, WebhookTarget } from '../webhooks/contract.js'
 import type { Connector } from './connector.js'
-import { ChannelStatus, type Channel, type ChannelDetail } from './contract.js'
+import type { Channel, ChannelDetail } from './contract.js'
 import { readFailure } from './failure.js'
 import type { Inbox } from './inbox.js'
 import type { Leases } from './leases.js'
 import { readTestResult } from './messages.js'
 import type { Outbox } from './outbox.js'
-import type { ChannelRow, ConnectionRow } from './rows.js'
+import type { ChannelRow } from './rows.js'
 import type { ChannelSecrets } from './secrets.js'
 import { Serial } from './serial.js'
-import { changeSettings, missingSettings, shownSettings, type SettingsChange } from './settings.js'
+import { changeSettings, missingSettings, type SettingsChange } from './settings.js'
 import type { ChannelTypes, KnownType } from './types.js'
+import { ChannelView, notRunning } from './view.js'
 import type { ChannelWebhooks } from './webhook.js'
 
 /** Channels of one user. */
@@ -55,22 +56,26 @@ export interface ServiceParts {
   host: PluginHost
   agents: Agents
   audit: Audit
+  /** Tells the gateway that has the channel, if it is another, that the record has changed. */
+  tellChange: (channelId: string) => Promise<void>
   log: Log
 }
 
 /** Channels as their owners manage them. */
 export class ChannelService {
   readonly #parts: ServiceParts
+  readonly #view: ChannelView
   readonly #serial = new Serial()
 
   constructor(parts: ServiceParts) {
     this.#parts = parts
+    this.#view = new ChannelView(parts)
   }
 
   async list(owner: Owner, options: PageOptions): Promise<Page<Channel>> {
     const page = await this.#parts.rows.for(owner).page({ deletedAt: null }, options)
     const elsewhere = await this.#parts.leases.elsewhere(page.items.map(({ id }) => id))
-    return { ...page, items: page.items.map(row => this.#show(row, elsewhere.get(row.id))) }
+    return { ...page, items: page.items.map(row => this.#view.show(row, elsewhere.get(row.id))) }
   }
 
   async get(owner: Owner, id: string): Promise<ChannelDetail> {
@@ -91,7 +96,7 @@ export class ChannelService {
       .sort((a, b) => b.seq - a.seq)
       .slice(0, DEAD_LETTERS_SHOWN)
       .map(({ id: letterId, direction, reason, createdAt }) => ({ id: letterId, direction, reason: reason ?? '', createdAt }))
-    return { ...this.#show(row, elsewhere.get(id)), inbox: waitingIn, outbox: waitingOut, deadLetters }
+    return { ...this.#view.show(row, elsewhere.get(id)), inbox: waitingIn, outbox: waitingOut, deadLetters }
   }
 
   async create(caller: Caller, { type: typeName, name, settings, agentId = null, enabled = true }: NewChannel): Promise<Channel> {
@@ -127,14 +132,18 @@ export class ChannelService {
     }
     await this.#parts.audit.record(caller, { action: 'channels.create', target: id, details: { type: typeName, name } })
     this.#reconcile(id)
-    return this.#show(row, undefined)
+    return this.#view.show(row, undefined)
   }
 
   update(caller: Caller, id: string, changes: ChannelChanges): Promise<Channel> {
     return this.#serial.run(id, () => this.#update(caller, id, changes))
   }
 
-  async remove(caller: Caller, id: string): Promise<void> {
+  remove(caller: Caller, id: string): Promise<void> {
+    return this.#serial.run(id, () => this.#remove(caller, id))
+  }
+
+  async #remove(caller: Caller, id: string): Promise<void> {
     const deletedAt = new Date().toISOString()
     const rows = this.#parts.rows.for(caller)
     const row = await rows.findOneAndUpdate({ id, deletedAt: null }, { $set: { deletedAt, enabled: false } })
@@ -180,9 +189,14 @@ export class ChannelService {
     let cursor: string | undefined
     do {
       const page = await this.#parts.rows.everyone.page({ type: type.type }, { limit: 200, cursor, sort: { createdAt: 1 } })
-      for (const row of page.items) await this.#serial.run(row.id, () => this.#parts.secrets.protect(row, type))
+      for (const { id } of page.items) await this.#serial.run(id, () => this.#protect(id, type))
       cursor = page.nextCursor ?? undefined
     } while (cursor !== undefined)
+  }
+
+  async #protect(id: string, type: KnownType): Promise<void> {
+    const row = await this.#parts.rows.everyone.findOne({ id, deletedAt: null })
+    if (row) await this.#parts.secrets.protect(row, type)
   }
 
   async #update(caller: Caller, id: string, changes: ChannelChanges): Promise<Channel> {
@@ -201,15 +215,26 @@ export class ChannelService {
     }
     const update = { $set, ...(isReconnected ? { $inc: { revision: 1 } } : {}) }
     const updated = await this.#parts.rows.for(caller).findOneAndUpdate({ id, deletedAt: null, revision: row.revision }, update)
-    if (!updated) throw conflict('The channel was changed at the same time: read it and try again')
+    if (!updated) {
+      // Through another gateway. What was put into the vault behind a deletion would stay there.
+      const isLeft = await this.#parts.rows.for(caller).findOne({ id, deletedAt: null })
+      if (isLeft) throw conflict('The channel was changed at the same time: read it and try again')
+      await this.#parts.secrets.removeAll(caller, id)
+      throw notFound('Channel')
+    }
     if (change) await this.#parts.secrets.remove(caller, id, change.remove)
-    if (isReconnected) this.#reconcile(id)
-    return this.#show(updated, (await this.#parts.leases.elsewhere([id])).get(id))
+    await this.#parts.audit.record(caller, { action: 'channels.update', target: id, details: { fields: Object.keys(changes) } })
+    if (isReconnected) {
+      this.#reconcile(id)
+      await this.#parts.tellChange(id)
+    }
+    return this.#view.show(updated, (await this.#parts.leases.elsewhere([id])).get(id))
   }
 
   async #clear(row: Owned<ChannelRow>): Promise<void> {
     const { connector, inbox, outbox, secrets, leases, rows } = this.#parts
-    await connector.reconcile(row.id)
+    await connector.reconcile(row.id, { atOnce: true })
+    await this.#parts.tellChange(row.id)
     await inbox.removeAll(row.id)
     await outbox.removeAll(row.id)
     await secrets.removeAll(row, row.id)
@@ -243,45 +268,10 @@ export class ChannelService {
 
   #reconcile(id: string): void {
     this.#parts.connector
-      .reconcile(id)
+      .reconcile(id, { atOnce: true })
       .catch((error: unknown) => this.#parts.log.error({ err: error, channelId: id }, 'a channel could not be connected'))
   }
-
-  #show(row: ChannelRow, elsewhere: ConnectionRow | undefined): Channel {
-    const type = this.#parts.types.ofStored(row.type)
-    const { status, lastError, info } = this.#state(row, type, elsewhere)
-    return {
-      id: row.id,
-      type: row.type,
-      name: row.name,
-      settings: shownSettings(row, type),
-      agentId: row.agentId,
-      enabled: row.enabled,
-      status,
-      webhookUrl: this.#parts.inboundWebhooks.url(row.slug),
-      ...(lastError === undefined ? {} : { lastError }),
-      ...(info === undefined ? {} : { info }),
-      createdAt: row.createdAt,
-      updatedAt: row.updatedAt,
-    }
-  }
-
-  #state(row: ChannelRow, type: KnownType, elsewhere: ConnectionRow | undefined): Pick<Channel, 'status' | 'lastError' | 'info'> {
-    if (!row.enabled) return { status: 'disconnected' }
-    const link = this.#parts.connector.get(row.id)
-    if (link) return { status: link.status, lastError: link.lastError, info: link.info }
-    if (elsewhere) {
-      const status = ChannelStatus.safeParse(elsewhere.status).data ?? 'disconnected'
-      return { status, lastError: elsewhere.lastError ?? undefined, info: elsewhere.info ?? undefined }
-    }
-    return type.ready ? { status: 'connecting' } : { status: 'disconnected', lastError: notRunning(type) }
-  }
 }
-
-const notRunning = ({ type, pluginId }: KnownType): string =>
-  pluginId === undefined
-    ? `no plugin for the channel type "${type}" is installed: the channel connects when there is one`
-    : `the plugin "${pluginId}" does not run: the channel connects when it is back`
 
 /** The change, unless something is wrong with it. */
 const accepted = (change: SettingsChange): SettingsChange => {

@@ -26,7 +26,7 @@ const isBlank = (value: string | undefined | null): boolean => value === undefin
 
 /**
  * Merges settings sent by a client. `null` and blank remove, the mask keeps what is stored. With the manifest at hand
- * only declared settings are kept, as any unknown field of a body; without it, or with one from before, the others
+ * only declared settings are kept, as any unknown field of a body, and others can only be removed; without it, or with one from before, the others
  * are kept too, those whose names look like a secret as secrets. What is a secret once stays one.
  */
 export const changeSettings = (before: StoredSettings, sent: Record<string, string | null>, type: KnownType): SettingsChange => {
@@ -37,7 +37,8 @@ export const changeSettings = (before: StoredSettings, sent: Record<string, stri
   const issues: Issue[] = []
   for (const [name, value] of Object.entries(sent)) {
     const declared = type.settings.find(setting => setting.name === name)
-    if (value === MASK || (!declared && type.knowledge === 'declared')) continue
+    const isStored = plain.has(name) || secrets.has(name)
+    if (value === MASK || (!declared && type.knowledge === 'declared' && !(isStored && isBlank(value)))) continue
     if (!declared && !UNDECLARED_NAME.test(name))
       issues.push({ path: `settings.${name.slice(0, 100)}`, message: 'this cannot be the name of a setting' })
     else if (value === null || isBlank(value)) {

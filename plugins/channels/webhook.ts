@@ -62,7 +62,10 @@ export class ChannelWebhooks {
     this.#live.set(channelId, live + 1)
     try {
       const answer = await this.#ask(process, { channelId, deliveryId, request })
-      if (answer.status < 400 && (await this.#inbox.accept(channelId, answer.messages)) > 0) this.#onStored(channelId)
+      if (answer.status < 400 && answer.messages.length > 0) {
+        await this.#inbox.accept(channelId, answer.messages)
+        this.#onStored(channelId)
+      }
       return { status: answer.status, headers: answer.headers, ...(answer.body === undefined ? {} : { body: answer.body }) }
     } catch (error) {
       // Our own refusal, such as a full inbox, is the answer.

@@ -1,5 +1,5 @@
+import type { Holder } from '../../core/lease.js'
 import { DuplicateKey, type ScopedHandle } from '../../core/store/collection.js'
-import type { Holder } from './lease.js'
 import { messageIdOf, messageOf, type MessageRow, type Outcome, type OwnedTask, type SessionRow, type TaskRow } from './records.js'
 
 interface Handles {

@@ -1,4 +1,5 @@
 import type { ErrorCode } from '../../core/errors.js'
+import type { Lease } from '../../core/lease.js'
 import type { Owned, Sort } from '../../core/store/collection.js'
 import type { Origin } from './contract.js'
 
@@ -49,12 +50,6 @@ export interface Outcome {
   at: string
 }
 
-/** Who runs a task, and until when nobody else may. */
-export interface Lease {
-  by: string
-  until: string
-}
-
 export interface TaskRow {
   id: string
   sessionId: string
@@ -71,6 +66,7 @@ export interface TaskRow {
   idempotencyKey?: string
   origin?: Origin
   attempts: number
+  /** Who runs it. */
   lease?: Lease
   outcome?: Outcome
   error?: TaskError

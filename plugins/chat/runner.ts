@@ -1,7 +1,7 @@
 import { GatewayError } from '../../core/errors.js'
+import { isStale, RENEW_MS, type Holder } from '../../core/lease.js'
 import type { Log } from '../../core/log.js'
 import type { Filter, ScopedHandle } from '../../core/store/collection.js'
-import { isStale, RENEW_MS, type Holder } from './lease.js'
 import type { TaskLedger } from './ledger.js'
 import type { Outcome, OwnedTask, TaskRow } from './records.js'
 import { failedOutcome } from './outcomes.js'

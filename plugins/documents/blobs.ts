@@ -1,7 +1,10 @@
+import { once } from 'node:events'
 import { createReadStream, type ReadStream } from 'node:fs'
-import { copyFile, mkdir, open, readdir, readFile, rename, rm } from 'node:fs/promises'
+import { access, copyFile, mkdir, open, readdir, readFile, rename, rm, stat } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
-import { syncDirectory, writeFileAtomically } from '../../core/files.js'
+import { diskFull, GatewayError } from '../../core/errors.js'
+import { isDiskFull, syncDirectory, writeFileAtomically } from '../../core/files.js'
+import type { ByteRange } from './byteRange.js'
 
 /**
  * The documents' bytes and texts, as files: `<root>/<document id>/v<version>` and `.txt` beside it. No name comes
@@ -18,23 +21,40 @@ export class Blobs {
     return join(this.#root, id, `v${version}`)
   }
 
-  /** Takes over a file that was received; it must be on the same disk or is copied. */
+  async has(id: string, version: number): Promise<boolean> {
+    return access(this.path(id, version)).then(
+      () => true,
+      () => false,
+    )
+  }
+
+  /** Takes over a file that was received; from another disk it is copied. Leaves nothing behind when it fails. */
   async keep(id: string, version: number, received: string): Promise<void> {
     const target = this.path(id, version)
-    await mkdir(dirname(target), { recursive: true, mode: 0o700 })
     try {
+      await mkdir(dirname(target), { recursive: true, mode: 0o700 })
       await sync(received)
       await move(received, target)
       await syncDirectory(dirname(target))
       await syncDirectory(this.#root)
     } catch (error) {
       await this.remove(id)
-      throw error
+      throw isDiskFull(error) ? diskFull(error) : error
     }
   }
 
-  read(id: string, version: number): ReadStream {
-    return createReadStream(this.path(id, version))
+  /** The bytes, or a part of them. Throws `service_unavailable` when the file is not here. */
+  async open(id: string, version: number, range: ByteRange | undefined): Promise<ReadStream> {
+    const stream = createReadStream(this.path(id, version), range)
+    try {
+      await once(stream, 'open')
+      return stream
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw error
+      throw new GatewayError('service_unavailable', 'The file of this document is not in the documents directory of this gateway', {
+        cause: error,
+      })
+    }
   }
 
   async writeText(id: string, version: number, text: string): Promise<void> {
@@ -55,9 +75,18 @@ export class Blobs {
     await rm(join(this.#root, id), { recursive: true, force: true })
   }
 
-  /** Removes what no record knows: the rest of uploads that a crash cut off. Call it before the first upload. */
+  /** Removes drafts of texts that a crash cut off. */
+  async tidy(id: string): Promise<void> {
+    const drafts = (await readdir(join(this.#root, id))).filter(name => name.endsWith('.tmp'))
+    await Promise.all(drafts.map(name => rm(join(this.#root, id, name), { force: true })))
+  }
+
+  /**
+   * Removes what no record knows: the rest of uploads and removals that a crash cut off. What is younger than an hour
+   * stays: it may be an upload whose record comes next, also one of another gateway on the same directory.
+   */
   async sweep(isKnown: (ids: string[]) => Promise<ReadonlySet<string>>): Promise<number> {
-    const names = await readdir(this.#root).catch(() => [])
+    const names = await this.#olderThan(Date.now() - ORPHAN_AGE_MS)
     let removed = 0
     for (let at = 0; at < names.length; at += SWEEP_BATCH) {
       const batch = names.slice(at, at + SWEEP_BATCH)
@@ -68,9 +97,22 @@ export class Blobs {
     }
     return removed
   }
+
+  async #olderThan(time: number): Promise<string[]> {
+    const old: string[] = []
+    const documents = (await readdir(this.#root)).filter(name => name.startsWith(ID_PREFIX))
+    for (const name of documents) {
+      const found = await stat(join(this.#root, name)).catch(() => undefined)
+      if (found && found.mtimeMs < time) old.push(name)
+    }
+    return old
+  }
 }
 
+/** What has another name was put there by someone else. */
+const ID_PREFIX = 'doc_'
 const SWEEP_BATCH = 500
+const ORPHAN_AGE_MS = 3_600_000
 
 const sync = async (file: string): Promise<void> => {
   const handle = await open(file, 'r+')

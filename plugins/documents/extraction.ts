@@ -1,27 +1,30 @@
-import PQueue from 'p-queue'
+import { RENEW_MS } from '../../core/lease.js'
 import type { Log } from '../../core/log.js'
-import type { Collection, Owner, ScopedHandle } from '../../core/store/collection.js'
-import { RpcError } from '../../sdk/rpc.js'
-import type { PluginHost } from '../plugins/contract.js'
+import type { ScopedHandle } from '../../core/store/collection.js'
+import type { PluginExtractor, PluginHost } from '../plugins/contract.js'
 import type { Blobs } from './blobs.js'
+import { judge } from './failure.js'
 import { builtinFormat } from './formats.js'
+import { versionOf, type Jobs } from './jobs.js'
 import type { Parser } from './parser.js'
 import type { Parsed } from './parseWorker.js'
 import type { Passages } from './passages.js'
 import { chooseExtractor, extractByPlugin } from './pluginExtraction.js'
 import type { DocumentRow, JobRow } from './rows.js'
 
-/** Documents worked on at once. */
+/** Documents worked on at once by one gateway; of each plugin one, so that it is known which document ended it. */
 const CONCURRENCY = 4
-/** Tries after which a document is given up: it may be what ends its plugin, or the gateway. */
+/** Tries after which a document is given up: it may be what ends the gateway. */
 const MAX_ATTEMPTS = 3
 const MAX_TEXT_LENGTH = 5_000_000
-/** Jobs taken up at once at the start, or when a plugin becomes ready; the rest follows. */
-const BATCH = 500
+/** How often a gateway looks for what is due by now, or was left behind by another, in milliseconds. */
+const LOOK_MS = 5_000
+/** Rounds of one look; each rules out the jobs of the ones before. */
+const MAX_ROUNDS = 100
 
 interface Parts {
   rows: ScopedHandle<DocumentRow>
-  jobs: Collection<JobRow>
+  jobs: Jobs
   blobs: Blobs
   passages: Passages
   parser: Parser
@@ -32,161 +35,269 @@ interface Parts {
 type Outcome =
   | { extractor: string; parsed: Parsed }
   | { extractor: string | null; failed: string }
-  | { waitsFor: string; tried: boolean }
+  | { waitsFor: string }
+  | { crashed: PluginExtractor }
   | { lacks: string }
+  | { later: number; counts: boolean }
+
+interface Run {
+  abort: AbortController
+  done: Promise<void>
+}
 
 /** Extracts texts in the background. A job is on disk from the upload until the text, or the reason why there is none, is. */
 export class Extraction {
   readonly #parts: Parts
-  readonly #queue = new PQueue({ concurrency: CONCURRENCY })
-  readonly #running = new Map<string, AbortController>()
-  #stopping = false
+  readonly #running = new Map<string, Run>()
+  /** Plugins that read a document for this gateway. */
+  readonly #busy = new Set<string>()
+  #timers: NodeJS.Timeout[] = []
+  #looking: Promise<void> | undefined
+  #again = false
+  #open = false
+  /** The plugins are known: a file that none of them takes is one that nothing reads. */
+  #knowsPlugins = false
 
   constructor(parts: Parts) {
     this.#parts = parts
   }
 
-  /** Takes up what an earlier run left. */
-  async resume(): Promise<void> {
-    await this.#takeUp({ state: 'queued' })
+  /** Begins to work, with what earlier runs left. */
+  start(): void {
+    this.#open = true
+    this.#timers = [setInterval(() => this.wake(), LOOK_MS), setInterval(() => void this.#renew(), RENEW_MS)]
+    this.wake()
+    void this.#parts.host.discovered.then(() => {
+      this.#knowsPlugins = true
+      this.#lookAtPlugins()
+    })
+  }
+
+  /** Looks for work now. Calls during a look make one more. */
+  wake(): void {
+    if (!this.#open) return
+    this.#again = true
+    this.#looking ??= this.#look().finally(() => {
+      this.#looking = undefined
+      if (this.#again) this.wake()
+    })
   }
 
   /** Plugins have changed: what waited for one that now runs is taken up. */
   async pluginsChanged(): Promise<void> {
-    const extensions = [...new Set(this.#parts.host.extractors().flatMap(({ ready, extensions }) => (ready ? extensions : [])))]
-    if (extensions.length > 0 && !this.#stopping) await this.#takeUp({ state: 'waiting', extension: { $in: extensions } })
+    if (!this.#open) return
+    await this.#parts.jobs.wake(this.#parts.host.extractors())
+    this.wake()
   }
 
-  enqueue(id: string): void {
-    if (this.#stopping || this.#running.has(id)) return
-    const abort = new AbortController()
-    this.#running.set(id, abort)
-    void this.#queue.add(async () => {
-      try {
-        if (!abort.signal.aborted) await this.#run(id, abort.signal)
-      } catch (error) {
-        this.#parts.log.error({ err: error, documentId: id }, 'a document could not be worked on; it is tried again at the next start')
-      } finally {
-        this.#running.delete(id)
-      }
-    })
-  }
-
+  /** Nobody wants the text any more. */
   cancel(id: string): void {
-    this.#running.get(id)?.abort()
+    this.#running.get(id)?.abort.abort('unwanted')
   }
 
+  /** Takes no more work, and puts back what it was working on: it counts as not tried. */
   async stop(): Promise<void> {
-    this.#stopping = true
-    for (const abort of this.#running.values()) abort.abort()
-    await this.#queue.onIdle()
+    this.#open = false
+    for (const timer of this.#timers) clearInterval(timer)
+    await this.#looking
+    for (const { abort } of this.#running.values()) abort.abort('stopping')
+    await Promise.all([...this.#running.values()].map(({ done }) => done))
   }
 
-  async #takeUp(filter: { state: JobRow['state']; extension?: { $in: string[] } }): Promise<void> {
-    const jobs = await this.#parts.jobs.find(filter, { sort: { createdAt: 1 }, limit: BATCH })
-    for (const { id } of jobs) this.enqueue(id)
-    if (jobs.length === BATCH) void this.#queue.onIdle().then(() => (this.#stopping ? undefined : this.#takeUp(filter)))
+  get #hasRoom(): boolean {
+    return this.#open && this.#running.size < CONCURRENCY
   }
 
-  async #run(id: string, signal: AbortSignal): Promise<void> {
-    const { jobs, rows } = this.#parts
-    const job = await jobs.findOneAndUpdate({ id }, { $inc: { attempts: 1 }, $set: { state: 'queued' } })
-    if (!job) return
-    const document = await rows.for(job).findOne({ id })
+  async #look(): Promise<void> {
+    this.#again = false
+    try {
+      for (const job of await this.#parts.jobs.cutOff()) await this.#finishRemoval(job)
+      for (const job of await this.#parts.jobs.abandoned()) await this.#consider(job)
+      const seen: string[] = []
+      for (let round = 0; round < MAX_ROUNDS && this.#hasRoom; round += 1) {
+        const jobs = await this.#parts.jobs.due({ ids: seen, extensions: this.#busyExtensions() })
+        if (jobs.length === 0) return
+        for (const job of jobs) {
+          seen.push(job.id)
+          await this.#consider(job)
+        }
+      }
+    } catch (error) {
+      this.#parts.log.error({ err: error }, 'could not look for documents to read; it is tried again')
+    }
+  }
+
+  /** What only a plugin takes that has its hands full. */
+  #busyExtensions(): string[] {
+    return this.#parts.host
+      .extractors()
+      .flatMap(({ pluginId, extensions }) => (this.#busy.has(pluginId) ? extensions : []))
+      .filter(extension => builtinFormat(extension, '') === undefined)
+  }
+
+  /** Starts the job, if it can be done here and now. */
+  async #consider(job: JobRow): Promise<void> {
+    const { jobs, rows, blobs, log } = this.#parts
+    if (!this.#hasRoom || this.#running.has(job.id)) return
+    const document = await rows.for(job).findOne({ id: job.id })
     if (!document) {
-      await jobs.deleteOne({ id })
+      await jobs.dropOrphan(job)
       return
     }
-    const outcome =
-      job.attempts > MAX_ATTEMPTS
-        ? { extractor: document.extractor, failed: `given up after ${MAX_ATTEMPTS} tries` }
-        : await this.#extract(document, signal)
-    if (!signal.aborted) await this.#record(job, document, outcome)
+    if (!(await blobs.has(document.id, document.version))) {
+      const waitsFor = 'the gateway that keeps its file'
+      if (document.waitsFor !== waitsFor) await this.#change(job, document, { waitsFor })
+      return
+    }
+    const plugin = this.#pluginFor(job, document)
+    const isBuiltin = builtinFormat(document.extension, document.mimeType) !== undefined
+    if (plugin ? this.#busy.has(plugin.pluginId) : !isBuiltin && !this.#knowsPlugins) return
+    if (plugin) this.#busy.add(plugin.pluginId)
+    const claimed = await jobs.claim(job).catch((error: unknown) => {
+      log.error({ err: error, documentId: job.id }, 'a document could not be taken up; it is tried again')
+      return null
+    })
+    if (claimed) this.#begin(claimed, document, plugin)
+    else if (plugin) this.#busy.delete(plugin.pluginId)
   }
 
-  async #extract(document: DocumentRow, signal: AbortSignal): Promise<Outcome> {
-    const { parser, blobs, host } = this.#parts
-    const { id, version, extension, mimeType, name, size } = document
-    const path = blobs.path(id, version)
-    const format = builtinFormat(extension, mimeType)
-    if (format) {
-      const extractor = `builtin:${format}`
-      try {
-        return { extractor, parsed: await parser.parse({ path, format, mimeType, maxLength: MAX_TEXT_LENGTH }, signal) }
-      } catch (error) {
-        return { extractor, failed: (error as Error).message }
-      }
-    }
-    const plugin = chooseExtractor(host.extractors(), extension)
-    if (!plugin) return { lacks: extension }
-    if (!plugin.ready) return { waitsFor: plugin.pluginId, tried: false }
+  #begin(job: JobRow, document: DocumentRow, plugin: PluginExtractor | undefined): void {
+    const abort = new AbortController()
+    const done = this.#run(job, document, plugin, abort.signal)
+      .catch((error: unknown) => {
+        this.#parts.log.error({ err: error, documentId: job.id }, 'a document could not be worked on; it is tried again')
+      })
+      .finally(() => {
+        this.#running.delete(job.id)
+        if (plugin) this.#busy.delete(plugin.pluginId)
+        this.wake()
+      })
+    this.#running.set(job.id, { abort, done })
+  }
+
+  #pluginFor({ refused = [] }: JobRow, { extension, mimeType }: DocumentRow): PluginExtractor | undefined {
+    if (builtinFormat(extension, mimeType)) return undefined
+    const able = this.#parts.host.extractors().filter(extractor => !refused.includes(versionOf(extractor)))
+    return chooseExtractor(able, extension)
+  }
+
+  async #run(job: JobRow, document: DocumentRow, plugin: PluginExtractor | undefined, signal: AbortSignal): Promise<void> {
+    const { jobs, blobs } = this.#parts
+    if (job.attempts > 1) await blobs.tidy(document.id)
+    const outcome = await this.#outcome(job, document, plugin, signal)
+    if (signal.aborted) {
+      if (signal.reason === 'stopping') await jobs.release(job.id, { counts: false })
+    } else if (await jobs.isHeld(job.id)) await this.#recordOrRetry(job, document, outcome)
+  }
+
+  /** What could not be recorded is read again; a gateway that is in trouble itself costs the document no try. */
+  async #recordOrRetry(job: JobRow, document: DocumentRow, outcome: Outcome): Promise<void> {
     try {
-      const parsed = await extractByPlugin(
-        host,
-        plugin.pluginId,
-        { path, name, extension, mimeType, size, maxLength: MAX_TEXT_LENGTH },
-        signal,
-      )
-      return { extractor: plugin.pluginId, parsed }
+      await this.#record(job, document, outcome)
     } catch (error) {
-      // The plugin is gone or overloaded: the document waits for it. It counts as a try: the document may be the cause.
-      if (error instanceof RpcError && error.retryable) return { waitsFor: plugin.pluginId, tried: true }
-      return { extractor: plugin.pluginId, failed: (error as Error).message }
+      const verdict = judge(error)
+      await this.#parts.jobs.release(job.id, verdict.kind === 'later' ? verdict : { delayMs: LOOK_MS, counts: true })
+      throw error
     }
+  }
+
+  async #outcome(job: JobRow, document: DocumentRow, plugin: PluginExtractor | undefined, signal: AbortSignal): Promise<Outcome> {
+    if (job.attempts > MAX_ATTEMPTS)
+      return { extractor: document.extractor, failed: `given up: ${MAX_ATTEMPTS} times the gateway ended, or failed, while it was read` }
+    if (plugin && !plugin.ready) return { waitsFor: plugin.pluginId }
+    try {
+      return plugin ? await this.#readByPlugin(plugin, document, signal) : await this.#readHere(document, signal)
+    } catch (error) {
+      const reason = (error as Error).message
+      const extractor = plugin?.pluginId ?? null
+      const verdict = judge(error)
+      if (plugin && verdict.kind === 'crashed') return { crashed: plugin }
+      if (plugin && verdict.kind === 'gone') return { waitsFor: plugin.pluginId }
+      if (verdict.kind === 'later' && (job.attempts < MAX_ATTEMPTS || !verdict.counts))
+        return { later: verdict.delayMs, counts: verdict.counts }
+      return { extractor, failed: reason }
+    }
+  }
+
+  async #readHere({ id, version, extension, mimeType }: DocumentRow, signal: AbortSignal): Promise<Outcome> {
+    const format = builtinFormat(extension, mimeType)
+    if (!format) return { lacks: extension }
+    const task = { path: this.#parts.blobs.path(id, version), format, mimeType, maxLength: MAX_TEXT_LENGTH }
+    try {
+      const { format: found, ...parsed } = await this.#parts.parser.parse(task, signal)
+      return { extractor: `builtin:${found}`, parsed }
+    } catch (error) {
+      return { extractor: format === 'sniff' ? null : `builtin:${format}`, failed: (error as Error).message }
+    }
+  }
+
+  async #readByPlugin({ pluginId }: PluginExtractor, document: DocumentRow, signal: AbortSignal): Promise<Outcome> {
+    const { id, version, extension, mimeType, name, size } = document
+    const task = { path: this.#parts.blobs.path(id, version), name, extension, mimeType, size, maxLength: MAX_TEXT_LENGTH }
+    return { extractor: pluginId, parsed: await extractByPlugin(this.#parts.host, pluginId, task, signal) }
   }
 
   async #record(job: JobRow, document: DocumentRow, outcome: Outcome): Promise<void> {
-    if ('parsed' in outcome) {
-      await this.#keepText(job, document, outcome.extractor, outcome.parsed)
-      return
+    const { jobs } = this.#parts
+    if ('parsed' in outcome) await this.#keepText(job, document, outcome.extractor, outcome.parsed)
+    else if ('later' in outcome) await jobs.release(job.id, { delayMs: outcome.later, counts: outcome.counts })
+    else if ('failed' in outcome) {
+      await this.#fail(job, document, outcome.extractor, outcome.failed)
+      await jobs.done(job.id)
+    } else if ('crashed' in outcome) {
+      const { pluginId, version } = outcome.crashed
+      const reason = `the plugin ${pluginId} ${version} crashed while it read this document; it is read again once another version of the plugin is installed`
+      await this.#fail(job, document, pluginId, reason)
+      await jobs.putAside(job, outcome.crashed)
+      this.#lookAtPlugins()
+    } else {
+      if ('waitsFor' in outcome)
+        await this.#change(job, document, { status: 'extracting', waitsFor: `the plugin ${outcome.waitsFor}, which does not run` }, [
+          'reason',
+        ])
+      else if (job.refused === undefined) await this.#fail(job, document, null, nothingReads(outcome.lacks))
+      await jobs.wait(job.id)
+      this.#lookAtPlugins()
     }
-    if ('waitsFor' in outcome) {
-      await this.#change(job, document, { status: 'extracting', reason: `waits for the plugin ${outcome.waitsFor}, which does not run` })
-      await this.#wait(job, outcome.tried)
-      return
-    }
-    if ('lacks' in outcome) {
-      const what = outcome.lacks === '' ? 'files without an extension' : `${outcome.lacks} files`
-      await this.#change(job, document, {
-        status: 'failed',
-        extractor: null,
-        reason: `nothing here reads ${what}: install a plugin that does, and it is read then`,
-      })
-      await this.#wait(job, false)
-      return
-    }
-    await this.#change(job, document, { status: 'failed', extractor: outcome.extractor, reason: outcome.failed.slice(0, 1000) })
-    await this.#parts.jobs.deleteOne({ id: job.id })
   }
 
-  async #keepText(job: JobRow, document: DocumentRow, extractor: string, { text, title }: Parsed): Promise<void> {
-    const { blobs, passages, jobs } = this.#parts
-    await blobs.writeText(document.id, document.version, text)
-    await passages.index(job, document, text)
-    const cut = text.length >= MAX_TEXT_LENGTH ? { reason: `only the first ${MAX_TEXT_LENGTH} characters were kept` } : {}
-    const kept = await this.#change(
-      job,
-      document,
-      { status: 'ready', extractor, ...cut, ...(title === undefined ? {} : { title }) },
-      'reason' in cut ? [] : ['reason'],
-    )
-    // Deleted meanwhile: nothing of it stays.
-    if (!kept) await Promise.all([blobs.remove(document.id), passages.remove(job, document.id)])
-    await jobs.deleteOne({ id: job.id })
-  }
-
-  /** The job stays, for when a plugin that takes the document runs; one that runs by now takes it up at once. */
-  async #wait({ id, attempts }: JobRow, counts: boolean): Promise<void> {
-    await this.#parts.jobs.updateOne({ id }, { $set: { state: 'waiting', attempts: counts ? attempts : attempts - 1 } })
-    setImmediate(() => {
-      this.pluginsChanged().catch((error: unknown) => {
-        this.#parts.log.error({ err: error }, 'waiting documents could not be looked at')
-      })
+  /** A plugin that got ready before the job was put to wait for it takes it up at once. */
+  #lookAtPlugins(): void {
+    this.pluginsChanged().catch((error: unknown) => {
+      this.#parts.log.error({ err: error }, 'documents that wait for a plugin could not be looked at')
     })
   }
 
-  #change(owner: Owner, { id, version }: DocumentRow, change: Partial<DocumentRow>, unset: string[] = []): Promise<boolean> {
-    return this.#parts.rows.for(owner).updateOne(
+  async #keepText(job: JobRow, document: DocumentRow, extractor: string, { text, title, truncated }: Parsed): Promise<void> {
+    const { blobs, passages, jobs } = this.#parts
+    await blobs.writeText(document.id, document.version, text)
+    await passages.index(job, document, text)
+    const kept = await this.#change(
+      job,
+      document,
+      { status: 'ready', extractor, ...(truncated ? { truncated } : {}), ...(title === undefined ? {} : { title }) },
+      ['reason', 'waitsFor', ...(truncated ? [] : ['truncated'])],
+    )
+    // Deleted meanwhile: nothing of it stays.
+    if (!kept) await Promise.all([blobs.remove(document.id), passages.remove(job, document.id)])
+    await jobs.done(job.id)
+  }
+
+  #fail(job: JobRow, document: DocumentRow, extractor: string | null, reason: string): Promise<boolean> {
+    return this.#change(job, document, { status: 'failed', extractor, reason: reason.slice(0, 1000) }, ['waitsFor'])
+  }
+
+  /** Removes what a removal that was cut off left. */
+  async #finishRemoval(job: JobRow): Promise<void> {
+    const { rows, passages, blobs, jobs } = this.#parts
+    await rows.for(job).deleteOne({ id: job.id })
+    await passages.remove(job, job.id)
+    await blobs.remove(job.id)
+    await jobs.removed(job.id)
+  }
+
+  #change(job: JobRow, { id, version }: DocumentRow, change: Partial<DocumentRow>, unset: string[] = []): Promise<boolean> {
+    return this.#parts.rows.for(job).updateOne(
       { id, version },
       {
         $set: { ...change, updatedAt: new Date().toISOString() },
@@ -194,4 +305,18 @@ export class Extraction {
       },
     )
   }
+
+  /** Keeps the leases of what runs; what another gateway took over meanwhile is let go. */
+  async #renew(): Promise<void> {
+    for (const [id, { abort }] of this.#running) {
+      try {
+        if (!(await this.#parts.jobs.renew(id))) abort.abort('taken')
+      } catch (error) {
+        this.#parts.log.error({ err: error, documentId: id }, 'the lease of a document could not be renewed; it is tried again')
+      }
+    }
+  }
 }
+
+const nothingReads = (extension: string): string =>
+  `nothing here reads ${extension === '' ? 'files without an extension' : `${extension} files`}: install a plugin that does, and it is read then`

@@ -3,6 +3,7 @@ import { join, resolve } from 'node:path'
 import { z } from 'zod'
 import { setting } from '../../core/config.js'
 import { gatewayListening } from '../../core/events.js'
+import { Holder } from '../../core/lease.js'
 import { definePlugin } from '../../core/plugin.js'
 import { coreSettings } from '../../core/settings.js'
 import { collection } from '../../core/store/collection.js'
@@ -11,10 +12,12 @@ import { tools, type Tool } from '../tools/contract.js'
 import { Blobs } from './blobs.js'
 import { documents, type Documents } from './contract.js'
 import { Extraction } from './extraction.js'
+import { Jobs } from './jobs.js'
 import { Parser } from './parser.js'
 import { Passages } from './passages.js'
+import { Quota } from './quota.js'
 import { documentRoutes } from './routes.js'
-import type { DocumentRow, JobRow, PassageRow } from './rows.js'
+import type { DocumentRow, JobRow, PassageRow, ReservationRow } from './rows.js'
 import { DocumentService } from './service.js'
 
 const GIB = 1024 ** 3
@@ -35,35 +38,49 @@ export default definePlugin({
   collections: {
     rows: collection.user<DocumentRow>(),
     passages: collection.user<PassageRow>({ indexes: [{ fields: { documentId: 1 } }] }),
-    jobs: collection.global<JobRow>({ indexes: [{ fields: { state: 1, createdAt: 1 } }, { fields: { state: 1, extension: 1 } }] }),
+    reservations: collection.user<ReservationRow>({ expires: true }),
+    jobs: collection.global<JobRow>({ indexes: [{ fields: { state: 1, dueAt: 1 } }, { fields: { state: 1, extension: 1 } }] }),
   },
   settings: {
     dataDir: coreSettings.dataDir,
-    maxBytesPerUser: setting.number('Service:Documents:MaxBytesPerUser', { default: 5 * GIB, integer: true, hot: true }),
+    /** Where the files are kept; empty: in the data directory. Gateways that share a store share this directory too. */
+    directory: setting.string('Service:Documents:Directory', { default: '' }),
+    maxBytes: setting.number('Service:Documents:MaxBytesPerUser', { default: 5 * GIB, integer: true, hot: true }),
+    maxDocuments: setting.number('Service:Documents:MaxDocumentsPerUser', { default: 10_000, integer: true, hot: true }),
     /** How long one document may keep a parser busy, in seconds. */
     timeoutSeconds: setting.number('Service:Documents:ParseTimeoutSeconds', { default: 30, min: 1, max: 600 }),
   },
   setup: async ({ needs: { pluginHost: host, tools: toolSet }, store, settings, log, routes, on, onStop }) => {
-    const root = join(resolve(settings.dataDir.get()), 'documents')
+    const root = resolve(settings.directory.get() || join(settings.dataDir.get(), 'documents'))
     await mkdir(root, { recursive: true, mode: 0o700 })
     const blobs = new Blobs(root)
     const passages = new Passages(store.passages)
     const parser = new Parser(settings.timeoutSeconds.get() * 1000)
     onStop(() => parser.close())
-    const extraction = new Extraction({ rows: store.rows, jobs: store.jobs, blobs, passages, parser, host, log })
+    const holder = new Holder()
+    onStop(() => holder.close())
+    const jobs = new Jobs(store.jobs, holder)
+    const extraction = new Extraction({ rows: store.rows, jobs, blobs, passages, parser, host, log })
     onStop(() => extraction.stop())
     const service = new DocumentService({
       rows: store.rows,
-      jobs: store.jobs,
+      jobs,
       blobs,
       passages,
       extraction,
-      maxBytesPerUser: () => settings.maxBytesPerUser.get(),
+      quota: new Quota({
+        rows: store.rows,
+        reservations: store.reservations,
+        limits: () => ({ bytes: settings.maxBytes.get(), documents: settings.maxDocuments.get() }),
+        log,
+      }),
     })
 
-    const swept = await blobs.sweep(async ids => new Set((await store.rows.everyone.find({ id: { $in: ids } })).map(({ id }) => id)))
-    if (swept > 0) log.info(`removed ${swept} files of uploads that were cut off`)
-    on(gatewayListening, () => extraction.resume())
+    on(gatewayListening, async () => {
+      extraction.start()
+      const swept = await blobs.sweep(async ids => new Set((await store.rows.everyone.find({ id: { $in: ids } })).map(({ id }) => id)))
+      if (swept > 0) log.info(`removed ${swept} files of uploads that were cut off`)
+    })
     onStop(
       host.onChange(() => {
         extraction.pluginsChanged().catch((error: unknown) => {

@@ -1,6 +1,6 @@
 import type { Piscina } from 'piscina'
 import { workerFile } from '../../core/worker.js'
-import type { Parsed, ParseTask } from './parseWorker.js'
+import type { ParsedHere, ParseTask } from './parseWorker.js'
 
 /** Documents parsed at once; the gateway's own thread keeps a processor. */
 const MAX_THREADS = 2
@@ -18,12 +18,12 @@ export class Parser {
   }
 
   /** Rejects with an error whose message is the reason to show. */
-  async parse(task: ParseTask, signal: AbortSignal): Promise<Parsed> {
+  async parse(task: ParseTask, signal: AbortSignal): Promise<ParsedHere> {
     this.#pool ??= createPool()
     const pool = await this.#pool
     const timeout = AbortSignal.timeout(this.#timeoutMs)
     try {
-      return (await pool.run(task, { signal: AbortSignal.any([signal, timeout]) })) as Parsed
+      return (await pool.run(task, { signal: AbortSignal.any([signal, timeout]) })) as ParsedHere
     } catch (error) {
       if (timeout.aborted) throw new Error(`reading it took more than ${this.#timeoutMs / 1000} s`)
       if ((error as NodeJS.ErrnoException).code === 'ERR_WORKER_OUT_OF_MEMORY')

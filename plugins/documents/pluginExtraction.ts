@@ -1,6 +1,6 @@
 import { constants } from 'node:fs'
 import { copyFile, mkdir, type FileHandle } from 'node:fs/promises'
-import { basename, join } from 'node:path'
+import { isAbsolute, join, relative, resolve, sep } from 'node:path'
 import { compare } from 'semver'
 import type { PluginExtractor, PluginHost } from '../plugins/contract.js'
 import type { Parsed } from './parseWorker.js'
@@ -23,6 +23,9 @@ interface ExtractTask {
 /** A large document may take a plugin a while; progress keeps the call alive beyond it. */
 const TIMEOUT_MS = 60_000
 const OUTPUT = 'output'
+/** Of UTF-8, for a text in the answer itself: the protocol's limit. */
+const MAX_INLINE_BYTES = 1024 * 1024
+const PIECE_BYTES = 256 * 1024
 
 /** Lets a plugin read the document: a copy in a directory that both can see, gone again when this settles. */
 export const extractByPlugin = async (host: PluginHost, pluginId: string, task: ExtractTask, signal: AbortSignal): Promise<Parsed> => {
@@ -33,24 +36,66 @@ export const extractByPlugin = async (host: PluginHost, pluginId: string, task: 
     await copyFile(task.path, join(draft, file), constants.COPYFILE_FICLONE)
   })
   try {
-    const path = join(exchange.pathInPlugin, file)
-    const params = { path, name, extension, mimeType, size, outputDir: join(exchange.pathInPlugin, OUTPUT) }
-    const result = await host.request(pluginId, 'extractor.extract', params, { timeoutMs: TIMEOUT_MS, signal })
-    const title = typeof result.title === 'string' ? { title: result.title.slice(0, 300) } : {}
-    if (typeof result.text === 'string') return { text: result.text.slice(0, maxLength), ...title }
-    if (typeof result.textPath !== 'string') throw new Error(`the plugin ${pluginId} answered without a text`)
-    return { text: await readText(await exchange.open(join(OUTPUT, basename(result.textPath))), maxLength), ...title }
+    const outputDir = join(exchange.pathInPlugin, OUTPUT)
+    const params = { path: join(exchange.pathInPlugin, file), name, extension, mimeType, size, outputDir }
+    const { text, textPath, title } = readAnswer(
+      await host.request(pluginId, 'extractor.extract', params, { timeoutMs: TIMEOUT_MS, signal }),
+    )
+    const found =
+      textPath === undefined ? cut(text, maxLength) : await readFile(await exchange.open(placeOf(textPath, outputDir)), maxLength)
+    return { ...found, ...(title === undefined ? {} : { title: title.slice(0, 300) }) }
+  } catch (error) {
+    if (error instanceof BadAnswer) throw new Error(`the plugin ${pluginId} made a mistake: ${error.message}`, { cause: error })
+    throw error
   } finally {
     await exchange.remove()
   }
 }
 
-const readText = async (handle: FileHandle, maxLength: number): Promise<string> => {
+/** The plugin's answer is not what the protocol says. The message goes on after "it". */
+class BadAnswer extends Error {}
+
+type Answer = { title: string | undefined } & ({ text: string; textPath: undefined } | { text: undefined; textPath: string })
+
+/** What a plugin says is data: its shape and its limits are those of the protocol, or it is refused. */
+const readAnswer = (answer: unknown): Answer => {
+  const { text, textPath, title } = (typeof answer === 'object' && answer !== null ? answer : {}) as Record<string, unknown>
+  if ((typeof text === 'string') === (typeof textPath === 'string'))
+    throw new BadAnswer('it has to answer with either a text or a textPath')
+  if (title !== undefined && typeof title !== 'string') throw new BadAnswer('its title is not a text')
+  if (typeof textPath === 'string') return { text: undefined, textPath, title }
+  const inline = text as string
+  const bytes = Buffer.byteLength(inline)
+  if (bytes > MAX_INLINE_BYTES)
+    throw new BadAnswer(`its text has ${bytes} bytes, and more than ${MAX_INLINE_BYTES} have to go by file, as textPath`)
+  if (/\p{Surrogate}/u.test(inline)) throw new BadAnswer('its text is not valid Unicode')
+  return { text: inline, textPath: undefined, title }
+}
+
+/** Where the file is in the exchange. Both ways of writing a path are good: as the plugin sees it, or from its `outputDir`. */
+const placeOf = (textPath: string, outputDir: string): string => {
+  const inside = relative(outputDir, resolve(outputDir, textPath))
+  if (inside === '' || inside.split(sep)[0] === '..' || isAbsolute(inside) || inside.includes('\0'))
+    throw new BadAnswer('its textPath is not a file in its outputDir')
+  return join(OUTPUT, inside)
+}
+
+const cut = (text: string, maxLength: number): Parsed =>
+  text.length > maxLength ? { text: text.slice(0, maxLength), truncated: true } : { text }
+
+/** Piece by piece: a long text must not hold up everything else. */
+const readFile = async (handle: FileHandle, maxLength: number): Promise<Parsed> => {
+  const decoder = new TextDecoder('utf-8', { fatal: true })
+  let text = ''
   try {
-    const { size } = await handle.stat()
-    const buffer = Buffer.alloc(Math.min(size, maxLength * 4))
-    const { bytesRead } = await handle.read(buffer, 0, buffer.length, 0)
-    return new TextDecoder().decode(buffer.subarray(0, bytesRead)).slice(0, maxLength)
+    for await (const piece of handle.createReadStream({ highWaterMark: PIECE_BYTES, autoClose: false }) as AsyncIterable<Buffer>) {
+      text += decoder.decode(piece, { stream: true })
+      if (text.length > maxLength) return cut(text, maxLength)
+    }
+    return { text: text + decoder.decode() }
+  } catch (error) {
+    if (error instanceof TypeError) throw new BadAnswer('its text file is not valid UTF-8')
+    throw error
   } finally {
     await handle.close()
   }

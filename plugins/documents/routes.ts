@@ -1,6 +1,7 @@
 import { z } from 'zod'
 import { pageOf, pageQuery } from '../../core/http/page.js'
-import { Reply, route, type Route } from '../../core/http/route.js'
+import { route, type Route } from '../../core/http/route.js'
+import { answerWithFile } from './download.js'
 import type { DocumentService } from './service.js'
 
 const Document = z
@@ -12,22 +13,29 @@ const Document = z
     version: z.number(),
     status: z.enum(['extracting', 'ready', 'failed']),
     extractor: z.string().nullable().describe('`builtin:<format>` or the id of a plugin; null before one was found'),
-    title: z.string().optional(),
-    reason: z.string().optional().describe('Why there is no text, or what it waits for'),
+    title: z.string().optional().describe('As the document says'),
     createdAt: z.string(),
     updatedAt: z.string(),
   })
   .meta({ id: 'Document' })
 
-const DocumentDetail = Document.extend({ text: z.string().nullable().describe('The extracted text, up to 5,000,000 characters') }).meta({
-  id: 'DocumentDetail',
-})
+const DocumentDetail = Document.extend({
+  text: z.string().nullable().describe('The extracted text, up to 5,000,000 characters; null before there is one'),
+  truncated: z.boolean().optional().describe('The document goes on where the text ends'),
+  reason: z.string().optional().describe('Why there is no text, with the status `failed`'),
+  waitsFor: z.string().optional().describe('What has to happen first, with the status `extracting`'),
+}).meta({ id: 'DocumentDetail' })
 
 const byId = z.object({ id: z.string().min(1).max(64) })
 const filters = {
   status: z.enum(['extracting', 'ready', 'failed']).optional(),
   extension: z.string().max(40).optional().describe('With or without the dot'),
+  name: z.string().min(1).max(255).optional().describe('Part of the file name, in any case'),
+  mimeType: z.string().min(1).max(255).optional().describe('The media type, without its parameters'),
 }
+
+const inAnyCase = (pattern: string) => ({ $regex: pattern, $options: 'i' })
+const literally = (text: string): string => text.replaceAll(/[$()*+.?[\\\]^{|}-]/g, '\\$&')
 
 export const documentRoutes = (service: DocumentService): Route[] => [
   route({
@@ -37,7 +45,7 @@ export const documentRoutes = (service: DocumentService): Route[] => [
     limit: 'expensive',
     summary: 'Upload a document; its text is extracted in the background',
     description:
-      'A file that nothing reads is stored all the same, with status `failed` and the reason; it is read when a plugin that does is installed.',
+      'A file that nothing reads is stored all the same, with status `failed` and the reason; it is read when a plugin that does is installed. Without an extension the media type decides, else the content. 413 over the upload limit or your quota of bytes, 409 over your quota of documents, 503 while the disk is full.',
     upload: { field: 'file' },
     returns: Document,
     status: 201,
@@ -55,10 +63,12 @@ export const documentRoutes = (service: DocumentService): Route[] => [
     summary: 'Your documents, newest first',
     query: z.object({ ...pageQuery, ...filters }),
     returns: pageOf(Document),
-    handle: ({ caller, query: { status, extension, limit, cursor } }) => {
+    handle: ({ caller, query: { status, extension, name, mimeType, limit, cursor } }) => {
       const filter = {
         ...(status === undefined ? {} : { status }),
         ...(extension === undefined ? {} : { extension: `.${extension.replace(/^\./, '').toLowerCase()}` }),
+        ...(name === undefined ? {} : { name: inAnyCase(literally(name)) }),
+        ...(mimeType === undefined ? {} : { mimeType: inAnyCase(`^${literally(mimeType)}\\s*(;|$)`) }),
       }
       return service.list(caller, filter, { limit, cursor })
     },
@@ -69,6 +79,7 @@ export const documentRoutes = (service: DocumentService): Route[] => [
     access: 'user',
     limit: 'read',
     summary: 'One document, with its text',
+    description: 'Ask again while its status is `extracting`.',
     params: byId,
     returns: DocumentDetail,
     handle: ({ caller, params }) => service.get(caller, params.id),
@@ -78,17 +89,12 @@ export const documentRoutes = (service: DocumentService): Route[] => [
     path: '/documents/:id/download',
     access: 'user',
     limit: 'read',
-    summary: 'The file as it was uploaded',
+    summary: 'The file as it was uploaded, or a part of it',
+    description:
+      'With one range of bytes in `Range` (and, in `If-Range`, the `ETag` of an earlier answer), 206 with that part; 416 for a range behind the end. Several ranges are answered with the whole file.',
     params: byId,
     produces: ['application/octet-stream'],
-    handle: async ({ caller, params }) => {
-      const { document, content } = await service.download(caller, params.id)
-      return new Reply(200, content, {
-        'Content-Type': 'application/octet-stream',
-        'Content-Length': String(document.size),
-        'Content-Disposition': attachment(document.name),
-      })
-    },
+    handle: async ({ caller, params, headers }) => answerWithFile(await service.file(caller, params.id), headers),
   }),
   route({
     method: 'DELETE',
@@ -100,13 +106,3 @@ export const documentRoutes = (service: DocumentService): Route[] => [
     handle: ({ caller, params }) => service.remove(caller, params.id),
   }),
 ]
-
-/** Saved, never shown: someone's HTML must not run under the gateway's address. RFC 6266 with the encoding of RFC 5987. */
-const attachment = (name: string): string => {
-  const ascii = name.replaceAll(/[^\u0020-\u007e]|["\\%]/g, '_')
-  const encoded = encodeURIComponent(name.replaceAll(/\p{Surrogate}/gu, '_')).replaceAll(
-    /['()*]/g,
-    character => `%${character.charCodeAt(0).toString(16).toUpperCase()}`,
-  )
-  return `attachment; filename="${ascii}"; filename*=UTF-8''${encoded}`
-}

@@ -1,3 +1,5 @@
+import type { Lease } from '../../core/lease.js'
+
 /** A document as stored. Its bytes and its text are files beside it, see `blobs.ts`. */
 export interface DocumentRow {
   id: string
@@ -11,8 +13,12 @@ export interface DocumentRow {
   status: 'extracting' | 'ready' | 'failed'
   /** `builtin:<format>` or a plugin's id. */
   extractor: string | null
-  /** Why it failed, or what it waits for. */
+  /** Why it failed. */
   reason?: string
+  /** What has to happen before it can be read. */
+  waitsFor?: string
+  /** The text goes on where what is kept of it ends. */
+  truncated?: boolean
   title?: string
   createdAt: string
   updatedAt: string
@@ -33,8 +39,24 @@ export interface JobRow {
   tenant: string | null
   userId: string
   extension: string
-  /** `waiting`: for a plugin that takes this extension to run. */
-  state: 'queued' | 'waiting'
+  /** `waiting`: for a plugin that takes this extension to run; `removing`: the document is being deleted. */
+  state: 'queued' | 'running' | 'waiting' | 'removing'
+  /** Runs that were started and not taken back. */
   attempts: number
+  /** Not to be started before. */
+  dueAt: string
+  /** Who works on it. */
+  lease?: Lease
+  /** Versions of plugins, `id@version`, that crashed on it. */
+  refused?: string[]
   createdAt: string
+}
+
+/** Room for a document that is being stored. Its id is the document's. */
+export interface ReservationRow {
+  id: string
+  /** Bytes. */
+  size: number
+  createdAt: string
+  expiresAt: string
 }

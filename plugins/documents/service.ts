@@ -1,23 +1,32 @@
 import type { ReadStream } from 'node:fs'
-import { notFound, payloadTooLarge } from '../../core/errors.js'
+import { notFound } from '../../core/errors.js'
 import type { UploadedFile } from '../../core/http/route.js'
 import { newId } from '../../core/id.js'
-import type { Collection, Filter, Owner, Page, PageOptions, ScopedHandle } from '../../core/store/collection.js'
+import type { Filter, Owner, Page, PageOptions, ScopedHandle } from '../../core/store/collection.js'
 import type { Blobs } from './blobs.js'
+import type { ByteRange } from './byteRange.js'
 import type { DocumentHit, Documents } from './contract.js'
 import type { Extraction } from './extraction.js'
 import { extensionOf } from './formats.js'
+import type { Jobs } from './jobs.js'
 import type { Passages } from './passages.js'
-import type { DocumentRow, JobRow } from './rows.js'
+import type { Quota } from './quota.js'
+import type { DocumentRow } from './rows.js'
 
 interface Parts {
   rows: ScopedHandle<DocumentRow>
-  jobs: Collection<JobRow>
+  jobs: Jobs
   blobs: Blobs
   passages: Passages
   extraction: Extraction
-  /** What one user's documents may take, in bytes. */
-  maxBytesPerUser: () => number
+  quota: Quota
+}
+
+/** A document's bytes. */
+export interface DocumentFile {
+  document: DocumentRow
+  /** All of them, or a part. Throws `service_unavailable` when they are not here. */
+  open: (range?: ByteRange) => Promise<ReadStream>
 }
 
 /** People's documents: kept as they came, their texts extracted in the background. */
@@ -30,7 +39,6 @@ export class DocumentService implements Documents {
 
   /** Keeps an uploaded file. Once this resolves, file, record and the work to do survive a crash. */
   async upload(owner: Owner, { name, mimeType, size, path }: UploadedFile): Promise<DocumentRow> {
-    await this.#checkQuota(owner, size)
     const now = new Date().toISOString()
     const extension = extensionOf(name)
     const row: DocumentRow = {
@@ -45,20 +53,8 @@ export class DocumentService implements Documents {
       createdAt: now,
       updatedAt: now,
     }
-    const { blobs, jobs, rows, extraction } = this.#parts
-    await blobs.keep(row.id, row.version, path)
-    // The job first: without its document it is dropped, while a document without its job would wait for ever.
-    await jobs.insertOne({
-      id: row.id,
-      tenant: owner.tenant,
-      userId: owner.userId,
-      extension,
-      state: 'queued',
-      attempts: 0,
-      createdAt: now,
-    })
-    await rows.for(owner).insertOne(row)
-    extraction.enqueue(row.id)
+    await this.#parts.quota.within(owner, row, () => this.#store(owner, row, path))
+    this.#parts.extraction.wake()
     return row
   }
 
@@ -71,19 +67,22 @@ export class DocumentService implements Documents {
     return { ...row, text: row.status === 'ready' ? await this.#parts.blobs.readText(id, row.version) : null }
   }
 
-  async download(owner: Owner, id: string): Promise<{ document: DocumentRow; content: ReadStream }> {
+  async file(owner: Owner, id: string): Promise<DocumentFile> {
     const document = await this.#find(owner, id)
-    return { document, content: this.#parts.blobs.read(id, document.version) }
+    return { document, open: range => this.#parts.blobs.open(id, document.version, range) }
   }
 
   async remove(owner: Owner, id: string): Promise<void> {
     const { rows, jobs, passages, blobs, extraction } = this.#parts
-    // The record first: what is left of the rest after a crash belongs to nothing and is swept.
-    if (!(await rows.for(owner).deleteOne({ id }))) throw notFound('Document')
+    const document = await this.#find(owner, id)
+    // The job keeps what is still to be removed, over a crash too, and takes the document from whoever reads it.
+    await jobs.remove(owner, document)
     extraction.cancel(id)
-    await jobs.deleteOne({ id })
+    const existed = await rows.for(owner).deleteOne({ id })
     await passages.remove(owner, id)
     await blobs.remove(id)
+    await jobs.removed(id)
+    if (!existed) throw notFound('Document')
   }
 
   search(owner: Owner, query: string, limit: number): Promise<DocumentHit[]> {
@@ -101,9 +100,19 @@ export class DocumentService implements Documents {
     return row
   }
 
-  async #checkQuota(owner: Owner, size: number): Promise<void> {
-    const max = this.#parts.maxBytesPerUser()
-    const [used] = await this.#parts.rows.for(owner).aggregate<{ bytes: number }>([{ $group: { _id: null, bytes: { $sum: '$size' } } }])
-    if ((used?.bytes ?? 0) + size > max) throw payloadTooLarge('With this document, what you keep here', max)
+  /** All of it or nothing: what cannot be recorded leaves no file. */
+  async #store(owner: Owner, row: DocumentRow, path: string): Promise<void> {
+    const { blobs, jobs, rows } = this.#parts
+    await blobs.keep(row.id, row.version, path)
+    try {
+      // The job first: without its document it is dropped, while a document without its job would wait for ever.
+      await jobs.add(owner, row)
+      await rows.for(owner).insertOne(row)
+    } catch (error) {
+      await blobs.remove(row.id)
+      // Where this fails too, the job is dropped later, because it has no document.
+      await jobs.takeBack(row.id).catch(() => undefined)
+      throw error
+    }
   }
 }

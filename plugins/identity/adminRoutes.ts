@@ -4,7 +4,7 @@ import type { Caller } from '../../core/http/caller.js'
 import { pageOf, pageOfList, pageQuery } from '../../core/http/page.js'
 import { route, type Route } from '../../core/http/route.js'
 import type { Audit } from '../audit/contract.js'
-import { Email, Name, NewPassword, TenantSlug } from './accountPolicy.js'
+import { Email, MAX_NAME_LENGTH, Name, NewPassword, TenantSlug } from './accountPolicy.js'
 import { User } from './contract.js'
 import { permissions } from './permissions.js'
 import { roles, USER_ROLE } from './roles.js'
@@ -54,9 +54,10 @@ interface Parts {
   sessions: Sessions
   tenants: Tenants
   audit: Audit
+  rotateSigningKey: () => Promise<void>
 }
 
-export const adminRoutes = (parts: Parts): Route[] => [...userRoutes(parts), ...roleRoutes(), ...tenantRoutes(parts)]
+export const adminRoutes = (parts: Parts): Route[] => [...userRoutes(parts), ...roleRoutes(), ...tenantRoutes(parts), ...keyRoutes(parts)]
 
 const userRoutes = ({ users, sessions, audit }: Parts): Route[] => {
   /** A user of the tenant that the administrator works in; without a tenant, any. */
@@ -93,7 +94,7 @@ const userRoutes = ({ users, sessions, audit }: Parts): Route[] => {
       handle: ({ caller, body }) => {
         const { email, password } = body
         const tenant = body.tenant === undefined ? caller.tenant : body.tenant
-        const name = body.name ?? email.trim().split('@')[0] ?? email
+        const name = body.name ?? email.trim().replace(/@.*/s, '').slice(0, MAX_NAME_LENGTH)
         const details = { email, roles: body.roles, tenant }
         return audited(audit, caller, 'users.create', details, async () => {
           if (caller.tenant !== null && tenant !== caller.tenant) throw notAuthorized('Users can be created in the own tenant only')
@@ -117,7 +118,9 @@ const userRoutes = ({ users, sessions, audit }: Parts): Route[] => {
       access: 'admin',
       limit: 'write',
       summary: 'Change a user',
-      description: 'A new password and disabling end its sessions. The last enabled administrator cannot be disabled or lose the role.',
+      description:
+        'A new password ends its sessions, also the one that this request is made in, and leaves its API tokens; disabling ends the ' +
+        'sessions and suspends the tokens. The last enabled administrator cannot be disabled or lose the role.',
       params: byId,
       body: UserChanges,
       returns: AdminUser,
@@ -211,9 +214,19 @@ const tenantRoutes = ({ tenants, audit }: Parts): Route[] => [
     handle: ({ caller, query }) => tenants.list(caller.tenant, query),
   }),
   route({
+    method: 'GET',
+    path: '/admin/tenants/:id',
+    access: 'admin',
+    limit: 'read',
+    summary: 'One tenant',
+    params: byId,
+    returns: Tenant,
+    handle: ({ caller, params }) => tenants.find(caller.tenant, params.id),
+  }),
+  route({
     method: 'POST',
     path: '/admin/tenants',
-    access: 'admin',
+    access: 'gatewayAdmin',
     limit: 'write',
     summary: 'Create a tenant',
     body: NewTenant,
@@ -221,10 +234,21 @@ const tenantRoutes = ({ tenants, audit }: Parts): Route[] => [
     status: 201,
     location: ({ id }) => `/admin/tenants/${id}`,
     handle: ({ caller, body }) =>
-      audited(audit, caller, 'tenants.create', { slug: body.slug }, (): Promise<TenantRow> => {
-        if (caller.tenant !== null) throw notAuthorized('Tenants are created by an administrator who belongs to none')
-        return tenants.create(body.slug, body.name ?? body.slug)
-      }),
+      audited(audit, caller, 'tenants.create', { slug: body.slug }, (): Promise<TenantRow> =>
+        tenants.create(body.slug, body.name ?? body.slug),
+      ),
+  }),
+]
+
+const keyRoutes = ({ rotateSigningKey, audit }: Parts): Route[] => [
+  route({
+    method: 'POST',
+    path: '/admin/signing-key/rotate',
+    access: 'gatewayAdmin',
+    limit: 'expensive',
+    summary: 'Sign new session tokens with a new key',
+    description: 'Tokens of the old key stay good until they expire; to end sessions at once, log their users out.',
+    handle: ({ caller }) => audited(audit, caller, 'identity.rotateSigningKey', {}, rotateSigningKey),
   }),
 ]
 

@@ -1,5 +1,5 @@
 import { createHash, randomBytes, timingSafeEqual } from 'node:crypto'
-import { conflict, missingPermission, notFound, unauthenticated, validationFailed } from '../../core/errors.js'
+import { conflict, missingPermission, notAuthorized, notFound, unauthenticated, validationFailed } from '../../core/errors.js'
 import type { Caller } from '../../core/http/caller.js'
 import type { Collection, Page, PageOptions } from '../../core/store/collection.js'
 import { useInterval, type LastUse } from './lastUse.js'
@@ -35,12 +35,14 @@ export class ApiTokens {
 
   /**
    * The stored token and, this once, its text. Rejects with `validation_failed` for an unknown permission,
-   * `not_authorized` for one that the user lacks, and `conflict` when the user has too many tokens.
+   * `not_authorized` for one that the user lacks, and `conflict` when the user has too many tokens. A token made with
+   * another one, `madeWith`, must not outlive it: `not_authorized`.
    */
   async create(
     userId: string,
     user: Snapshot,
     { name, expiresInDays, permissions }: NewApiToken,
+    madeWith?: string,
   ): Promise<{ row: ApiTokenRow; token: string }> {
     checkPermissions(permissions ?? [], permissionsOf(user.roles))
     const selector = randomBytes(12).toString('base64url')
@@ -57,6 +59,7 @@ export class ApiTokens {
       lastUsedAt: null,
       ...(expiresInDays === undefined ? {} : { expiresAt: new Date(now + expiresInDays * DAY_MS).toISOString() }),
     }
+    if (madeWith !== undefined) await this.#checkOutlived(row, madeWith)
     await this.#rows.insertOne(row)
     // Counted after the insertion, so that creating many at once cannot pass the limit.
     if ((await this.#rows.count({ userId })) > MAX_TOKENS) {
@@ -72,7 +75,7 @@ export class ApiTokens {
     const row = selector === undefined ? null : await this.#rows.findOne({ id: `tok_${selector}` })
     if (!row || secret === undefined || !timingSafeEqual(Buffer.from(hashOf(secret)), Buffer.from(row.hash))) throw unauthenticated()
     const now = Date.now()
-    if (row.user.disabled || (row.expiresAt !== undefined && Date.parse(row.expiresAt) <= now)) throw unauthenticated()
+    if (row.user.disabled || hasEnded(row)) throw unauthenticated()
     if (row.lastUsedAt === null || now - Date.parse(row.lastUsedAt) > useInterval(Infinity))
       this.#lastUse.note(row.id, () => this.#rows.updateOne({ id: row.id }, { $set: { lastUsedAt: new Date(now).toISOString() } }))
     return callerOf(row)
@@ -81,6 +84,13 @@ export class ApiTokens {
   list(userId: string, options: PageOptions): Promise<Page<ApiTokenRow>> {
     const stillGood = [{ expiresAt: { $exists: false } }, { expiresAt: { $gt: new Date().toISOString() } }]
     return this.#rows.page({ userId, $or: stillGood }, options)
+  }
+
+  /** Rejects with `not_found` when the user has no such token, or it has expired. */
+  async find(userId: string, id: string): Promise<ApiTokenRow> {
+    const row = await this.#rows.findOne({ id, userId })
+    if (!row || hasEnded(row)) throw notFound('API token')
+    return row
   }
 
   /** Rejects with `not_found` when the user has no such token. */
@@ -92,11 +102,20 @@ export class ApiTokens {
     await this.#rows.deleteMany({ userId })
   }
 
+  async #checkOutlived({ expiresAt }: ApiTokenRow, madeWith: string): Promise<void> {
+    const maker = await this.#rows.findOne({ id: madeWith })
+    if (!maker) throw unauthenticated()
+    if (maker.expiresAt !== undefined && (expiresAt === undefined || expiresAt > maker.expiresAt))
+      throw notAuthorized(`A token cannot make one that outlives it: this one ends at ${maker.expiresAt}. Use a login`)
+  }
+
   /** Brings a user's changed roles to its tokens; an older snapshot never replaces a newer one. */
   async spread(userId: string, user: Snapshot): Promise<void> {
     await this.#rows.updateMany({ userId, 'user.version': { $lt: user.version } }, { $set: { user } })
   }
 }
+
+const hasEnded = ({ expiresAt }: ApiTokenRow): boolean => expiresAt !== undefined && Date.parse(expiresAt) <= Date.now()
 
 /** A token with a list carries no role, and of the list what its user still has. */
 const callerOf = ({ id, userId, user, permissions }: ApiTokenRow): Caller => {

@@ -1,4 +1,5 @@
 import type { IncomingHttpHeaders } from 'node:http'
+import { ConfigError } from '../../core/configLayers.js'
 import { unauthenticated } from '../../core/errors.js'
 import type { Caller } from '../../core/http/caller.js'
 import { isLoopback } from './loopback.js'
@@ -9,11 +10,17 @@ import type { Users } from './users.js'
 /** Throws when the gateway could be reached from other machines. */
 export const checkAutoAdminHost = (host: string): void => {
   if (isLoopback(host)) return
-  throw new Error(
+  throw new ConfigError(
     `Service:Auth:AutoAdmin makes every caller the administrator, so it is refused unless the gateway listens on loopback only. ` +
       `Set Service:Host to 127.0.0.1 (it is ${host}), or turn AutoAdmin off`,
   )
 }
+
+/** What proxies add of themselves; those of others begin with `x-forwarded-`. */
+const PROXY_HEADERS = ['forwarded', 'via', 'x-real-ip']
+
+const isForwarded = (headers: IncomingHttpHeaders): boolean =>
+  Object.keys(headers).some(name => PROXY_HEADERS.includes(name) || name.startsWith('x-forwarded-'))
 
 const hostnameOf = (authority: string): string => authority.replace(/:\d+$/, '')
 
@@ -26,7 +33,7 @@ export const autoAdminRefusal = (headers: IncomingHttpHeaders, allowedOrigins: r
   const { host = '', origin, authorization } = headers
   if (authorization !== undefined) return 'the Authorization header holds no bearer token'
   if (!isLoopback(hostnameOf(host))) return 'the Host header does not name this machine'
-  if (headers.forwarded !== undefined || headers['x-forwarded-for'] !== undefined) return 'it was forwarded by a proxy'
+  if (isForwarded(headers)) return 'it was forwarded by a proxy'
   if (origin !== undefined && allowedOrigins.includes(origin)) return undefined
   if (origin !== undefined && origin !== `http://${host}`) return 'it comes from a page of another origin'
   const site = headers['sec-fetch-site']

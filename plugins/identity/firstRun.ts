@@ -1,4 +1,5 @@
 import { randomBytes } from 'node:crypto'
+import { ConfigError } from '../../core/configLayers.js'
 import { GatewayError } from '../../core/errors.js'
 import { ADMIN_ROLE } from '../../core/http/caller.js'
 import { registerSecret } from '../../core/redaction.js'
@@ -27,10 +28,9 @@ export const ensureAdministrator = async (
     await users.create({ email, name: 'Administrator', password: chosen, roles: [ADMIN_ROLE], tenant: null })
   } catch (error) {
     if (!(error instanceof GatewayError)) throw error
-    if (error.code !== 'conflict')
-      throw new Error(`Service:Admin:Email and Service:Admin:Password cannot be used: ${error.message}`, { cause: error })
+    if (error.code !== 'conflict') throw new ConfigError(`Service:Admin:Email and Service:Admin:Password cannot be used: ${error.message}`)
     if (!(await users.administrator()))
-      throw new Error(`There is no administrator, and ${email} is another user: set Service:Admin:Email to a new address`, { cause: error })
+      throw new ConfigError(`There is no administrator, and ${email} is another user: set Service:Admin:Email to a new address`)
     if (!password) await show('Another gateway created the administrator at the same moment: its password counts, not this one.\n')
   }
 }

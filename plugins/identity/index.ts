@@ -104,7 +104,7 @@ export default definePlugin({
     http.tenants(tenants.bind)
     context.routes([
       ...authRoutes({ users, sessions, tokens, login, audit: needs.audit }),
-      ...adminRoutes({ users, sessions, tenants, audit: needs.audit }),
+      ...adminRoutes({ users, sessions, tenants, audit: needs.audit, rotateSigningKey: () => keys.rotate() }),
     ])
 
     return {

@@ -27,10 +27,6 @@ export interface Attempt {
   familiar: boolean
 }
 
-/** What one subscriber has: an IPv4 address, or the first 64 bits of an IPv6 one. */
-export const networkOf = (address: string): string =>
-  address.includes(':') && !address.includes('.') ? `${address.split(':').slice(0, 4).join(':')}::/64` : address
-
 class FailureLimit {
   readonly #limiter: RateLimiterMemory
   readonly #keys = new LRUCache<string, true>({

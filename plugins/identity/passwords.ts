@@ -1,5 +1,6 @@
 import type PQueue from 'p-queue'
 import { rateLimited } from '../../core/errors.js'
+import { normalisePassword } from './accountPolicy.js'
 
 /** argon2id as OWASP's password storage cheat sheet has it: 19 MiB, 2 passes, 1 lane. */
 const COST = { memoryCost: 19_456, timeCost: 2, parallelism: 1 }
@@ -33,13 +34,13 @@ export class Passwords {
   readonly #argon: Argon = {
     hash: async password => {
       const { hash, argon2id } = await import('argon2')
-      return hash(password, { type: argon2id, ...COST })
+      return hash(normalisePassword(password), { type: argon2id, ...COST })
     },
     verify: async (stored, password) => {
       const { verify } = await import('argon2')
       // Someone unknown costs the same as someone known.
       this.#dummy ??= this.#argon.hash('nobody has this password')
-      const matches = await verify(stored ?? (await this.#dummy), password)
+      const matches = await verify(stored ?? (await this.#dummy), normalisePassword(password))
       return stored !== undefined && matches
     },
   }

@@ -9,7 +9,7 @@ import type { ApiTokens } from './apiTokens.js'
 import { User } from './contract.js'
 import type { Login } from './login.js'
 import type { ApiTokenRow, SessionRow, UserRow } from './rows.js'
-import type { Client, Opened, Sessions } from './sessions.js'
+import { MAX_SESSIONS, type Client, type Opened, type Sessions } from './sessions.js'
 import { toUser, type Users } from './users.js'
 
 const MAX_TOKEN_DAYS = 3650
@@ -68,6 +68,9 @@ const sessionRoutes = ({ users, sessions, login, audit }: Parts): Route[] => [
     access: 'public',
     limit: 'write',
     summary: 'Log in with e-mail address and password',
+    description:
+      'After repeated failures 429 with Retry-After, by account and by network. ' +
+      `A user has at most ${MAX_SESSIONS} sessions: one more ends the oldest.`,
     body: z.object({ email: GivenEmail, password: GivenPassword }),
     returns: LoginAnswer,
     handle: async ({ body, address, headers }) => {
@@ -93,6 +96,7 @@ const sessionRoutes = ({ users, sessions, login, audit }: Parts): Route[] => [
     access: 'user',
     limit: 'write',
     summary: 'Get a new token; the old one stops working',
+    description: 'Of several refreshes with one token at once, one succeeds and the others are 401. A new lifetime begins.',
     returns: LoginAnswer,
     handle: async ({ caller, headers }) => {
       sessionOf(caller)
@@ -148,14 +152,20 @@ const tokenRoutes = ({ users, tokens, audit }: Parts): Route[] => [
     access: 'user',
     limit: 'write',
     summary: 'Create an API token',
-    description: 'A token with a permissions list has those at most: it carries no role, and it cannot manage tokens or sessions.',
+    description:
+      'A token with a permissions list has those at most: it carries no role, and it cannot manage tokens or sessions. ' +
+      'A token made with another token cannot outlive it.',
     body: NewApiToken,
     returns: CreatedApiToken,
     status: 201,
     location: ({ id }) => `/auth/tokens/${id}`,
     handle: async ({ caller, body }) => {
       requireWholeUser(caller)
-      const { row, token } = await users.createToken(caller.userId, body)
+      const { row, token } = await users.createToken(
+        caller.userId,
+        body,
+        caller.credential.kind === 'token' ? caller.credential.id : undefined,
+      )
       await audit.record(caller, { action: 'auth.token.create', target: row.id, details: { name: row.name, permissions: row.permissions } })
       return { ...toApiToken(row), token }
     },
@@ -172,6 +182,20 @@ const tokenRoutes = ({ users, tokens, audit }: Parts): Route[] => [
       requireWholeUser(caller)
       const page = await tokens.list(caller.userId, query)
       return { ...page, items: page.items.map(toApiToken) }
+    },
+  }),
+  route({
+    method: 'GET',
+    path: '/auth/tokens/:id',
+    access: 'user',
+    limit: 'read',
+    summary: 'One API token of the current user',
+    description: 'Without the token itself, which is shown at its creation only.',
+    params: byId,
+    returns: ApiToken,
+    handle: async ({ caller, params }) => {
+      requireWholeUser(caller)
+      return toApiToken(await tokens.find(caller.userId, params.id))
     },
   }),
   route({

@@ -15,6 +15,8 @@ const MAX_VERIFIED = 10_000
 /** Ours are below 400 characters. */
 const MAX_TOKEN_LENGTH = 2048
 const ALGORITHM = 'HS256'
+/** Issuer and audience in one, so that a token made for anything else is none of ours (RFC 8725, 3.8 and 3.9). */
+const GATEWAY = 'agent-gateway'
 
 /** Signs and verifies the JWTs that name sessions. */
 export class SessionTokens {
@@ -31,6 +33,8 @@ export class SessionTokens {
     const { kid, secret } = await this.#keys.toSign(expiresAtMs - now)
     return new SignJWT({ sid: sessionId })
       .setProtectedHeader({ alg: ALGORITHM, typ: 'JWT', kid })
+      .setIssuer(GATEWAY)
+      .setAudience(GATEWAY)
       .setSubject(userId)
       .setJti(tokenId)
       .setIssuedAt(Math.floor(now / 1000))
@@ -51,16 +55,17 @@ export class SessionTokens {
     if (token.length > MAX_TOKEN_LENGTH) throw unauthenticated()
     const { errors, jwtVerify } = await import('jose')
     try {
-      const { payload } = await jwtVerify<{ sid: string }>(
+      const { payload } = await jwtVerify<{ sid: unknown }>(
         token,
         async ({ kid }) => {
           const key = kid === undefined ? undefined : await this.#keys.find(kid)
           if (!key) throw new errors.JWSInvalid('the token names no key of ours')
           return key.secret
         },
-        { algorithms: [ALGORITHM], requiredClaims: ['sub', 'sid', 'jti', 'exp'] },
+        { algorithms: [ALGORITHM], issuer: GATEWAY, audience: GATEWAY, requiredClaims: ['sub', 'sid', 'jti', 'exp'] },
       )
       const { sub = '', sid, jti = '', exp = 0 } = payload
+      if (typeof sid !== 'string') throw unauthenticated()
       const claims = { userId: sub, sessionId: sid, tokenId: jti, expiresAtMs: exp * 1000 }
       this.#verified.set(token, claims)
       return claims

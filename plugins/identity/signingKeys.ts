@@ -1,7 +1,8 @@
 import { randomBytes } from 'node:crypto'
+import { conflict } from '../../core/errors.js'
 import type { Log } from '../../core/log.js'
 import type { Collection } from '../../core/store/collection.js'
-import { GATEWAY_OWNER, type Vault } from '../vault/contract.js'
+import { GATEWAY_OWNER, UnreadableSecret, type Vault } from '../vault/contract.js'
 import type { SigningKeyRow } from './rows.js'
 
 export interface SigningKey {
@@ -22,7 +23,8 @@ const RELOAD_MS = 10 * 60_000
 const RELOAD_FOR_UNKNOWN_MS = 5000
 /** Longer than `RELOAD_MS`: another gateway may go on signing with the old key for that long. */
 const RETIREMENT_SLACK_MS = 60 * 60_000
-const MAX_KEYS = 100
+/** Keys whose tokens may still be good, the current one with them. */
+export const MAX_KEYS = 100
 
 const secretName = (kid: string): string => `identity/signing/${kid}`
 
@@ -56,7 +58,13 @@ export class SigningKeys {
     return ring.byKid.get(kid) ?? (await this.#fresh(RELOAD_FOR_UNKNOWN_MS)).byKid.get(kid)
   }
 
+  /** Rejects with `conflict` when so many old keys are still needed that one more would push out the tokens of another. */
   async rotate(): Promise<void> {
+    const { byKid } = await this.#load()
+    if (byKid.size >= MAX_KEYS)
+      throw conflict(
+        `The signing key was rotated ${MAX_KEYS - 1} times while tokens of the old ones are still good: wait until they expire`,
+      )
     const old = (await this.#rows.find({ retiresAt: { $exists: false } }, { limit: MAX_KEYS })).map(({ id }) => id)
     await this.#create()
     for (const id of old) {
@@ -78,13 +86,14 @@ export class SigningKeys {
     const loadedAt = Date.now()
     const byKid = new Map<string, SigningKey>()
     let current: SigningKey | undefined
-    for (const row of await this.#rows.find({}, { sort: { createdAt: 1, id: 1 }, limit: MAX_KEYS })) {
+    // The newest first: beyond the limit only the oldest are left out.
+    for (const row of await this.#rows.find({}, { sort: { createdAt: -1, id: -1 }, limit: 2 * MAX_KEYS })) {
       if (row.retiresAt !== undefined && Date.parse(row.retiresAt) < loadedAt) await this.#forget(row.id)
       else {
         const key = await this.#open(row)
         if (!key) continue
         byKid.set(key.kid, key)
-        if (row.retiresAt === undefined) current = key
+        if (row.retiresAt === undefined) current ??= key
       }
     }
     if (!current) {
@@ -97,10 +106,18 @@ export class SigningKeys {
     return ring
   }
 
+  /** `undefined`, with word of it in the log: one key that cannot be used must not lock everyone out. */
   async #open({ id, longestLifetimeMs }: SigningKeyRow): Promise<SigningKey | undefined> {
-    const secret = await this.#vault.get(GATEWAY_OWNER, secretName(id))
-    if (secret !== null) return { kid: id, secret: Buffer.from(secret, 'base64url'), longestLifetimeMs }
-    this.#log.warn(`the signing key ${id} is not in the vault: tokens signed with it are refused`)
+    const known = this.#ring?.byKid.get(id)
+    if (known) return { ...known, longestLifetimeMs }
+    try {
+      const secret = await this.#vault.get(GATEWAY_OWNER, secretName(id))
+      if (secret !== null) return { kid: id, secret: Buffer.from(secret, 'base64url'), longestLifetimeMs }
+      this.#log.error(`the signing key ${id} is not in the vault: tokens signed with it are refused`)
+    } catch (error) {
+      if (!(error instanceof UnreadableSecret)) throw error
+      this.#log.error(`the signing key ${id} is not readable: tokens signed with it are refused`)
+    }
     return undefined
   }
 

@@ -1,4 +1,4 @@
-import { conflict, notAuthorized, validationFailed } from '../../core/errors.js'
+import { conflict, notAuthorized, notFound, validationFailed } from '../../core/errors.js'
 import { ADMIN_ROLE, type Caller } from '../../core/http/caller.js'
 import { newId } from '../../core/id.js'
 import { DuplicateKey, type Collection, type Page, type PageOptions } from '../../core/store/collection.js'
@@ -28,6 +28,13 @@ export class Tenants {
     return this.#rows.page(tenant === null ? {} : { slug: tenant }, options)
   }
 
+  /** Rejects with `not_found`, also for a tenant that the caller is not bound to. */
+  async find(tenant: string | null, id: string): Promise<TenantRow> {
+    const row = await this.#rows.findOne({ id })
+    if (!row || (tenant !== null && row.slug !== tenant)) throw notFound('Tenant')
+    return row
+  }
+
   async checkExists(slug: string): Promise<void> {
     if (!(await this.#rows.findOne({ slug })))
       throw validationFailed([{ path: 'tenant', message: `there is no tenant ${slug.slice(0, 63)}` }])
@@ -45,7 +52,7 @@ export class Tenants {
 
   async #enter(caller: Caller, slug: string): Promise<Caller> {
     if (!(await this.#rows.findOne({ slug }))) throw foreignTenant()
-    return { ...caller, tenant: slug }
+    return { ...caller, tenant: slug, visiting: true }
   }
 }
 

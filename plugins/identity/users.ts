@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from 'node:timers/promises'
 import { conflict, notFound, unauthenticated, validationFailed, type Issue } from '../../core/errors.js'
 import { ADMIN_ROLE } from '../../core/http/caller.js'
 import { newId } from '../../core/id.js'
@@ -21,7 +22,8 @@ export interface UserChanges {
 }
 
 /** Changes that meet another one are tried again with what that one left. */
-const MAX_ATTEMPTS = 5
+const MAX_ATTEMPTS = 20
+const MAX_PAUSE_MS = 25
 const MAX_KNOWN_NETWORKS = 10
 /** More administrators of the whole gateway than anyone has; the guard against removing the last one knows these. */
 const MAX_ADMINISTRATORS = 1000
@@ -117,23 +119,28 @@ export class Users {
         await this.#spread(changed)
         return changed
       }
+      await sleep(Math.random() * MAX_PAUSE_MS)
     }
-    throw conflict('The user was being changed by others: try again')
+    throw busy()
   }
 
   /** Ends its sessions and tokens first, so that an interrupted removal leaves a disabled user, not a live credential. */
   async remove(id: string): Promise<void> {
-    await this.change(id, { disabled: true })
-    await this.#parts.tokens.removeAll(id)
-    await this.#parts.sessions.endAll(id)
-    await this.#rows.deleteOne({ id })
+    for (let attempt = 0; attempt < MAX_ATTEMPTS; attempt += 1) {
+      const { version } = await this.change(id, { disabled: true })
+      await this.#parts.tokens.removeAll(id)
+      await this.#parts.sessions.endAll(id)
+      // Whoever was enabled again meanwhile may be an administrator, who is not removed without leaving.
+      if ((await this.#rows.deleteOne({ id, version })) || !(await this.byId(id))) return
+    }
+    throw busy()
   }
 
   /** A new API token of the user, with what it may do at this moment; see `ApiTokens.create` for what is refused. */
-  async createToken(id: string, wanted: NewApiToken): Promise<{ row: ApiTokenRow; token: string }> {
+  async createToken(id: string, wanted: NewApiToken, madeWith?: string): Promise<{ row: ApiTokenRow; token: string }> {
     const user = await this.byId(id)
     if (!user) throw unauthenticated()
-    const created = await this.#parts.tokens.create(id, snapshotOf(user), wanted)
+    const created = await this.#parts.tokens.create(id, snapshotOf(user), wanted, madeWith)
     const current = await this.byId(id)
     // What changed while the token was made did not reach it.
     if (!current) {
@@ -157,13 +164,13 @@ export class Users {
     for (const row of await this.#rows.find({ spreading: { $exists: true } })) await this.#spread(row)
   }
 
-  /** `null`: somebody else changed the user meanwhile. */
+  /** `null`: somebody else changed the user meanwhile, or is about to. */
   async #replace(row: UserRow, set: Partial<UserRow>): Promise<UserRow | null> {
     const next = { ...row, ...set }
     const administers = isGatewayAdmin(next)
     const endsSessions = set.passwordHash !== undefined || next.disabled || row.spreading === 'logout'
     const leaves = row.gatewayAdmin === true && !administers
-    if (leaves) await this.#parts.administrators.leave(row.id)
+    if (leaves && !(await this.#parts.administrators.leave(row.id))) return null
     let changed: UserRow | null = null
     try {
       changed = await this.#guarded(() =>
@@ -184,7 +191,7 @@ export class Users {
     } finally {
       if (leaves && !changed) await this.#parts.administrators.join(row.id)
     }
-    if (changed && administers) await this.#parts.administrators.join(row.id)
+    if (changed && administers && !row.gatewayAdmin) await this.#parts.administrators.join(row.id)
     return changed
   }
 
@@ -204,6 +211,8 @@ export class Users {
     }
   }
 }
+
+const busy = (): Error => conflict('The user was being changed by others: try again')
 
 const isGatewayAdmin = ({ roles, tenant, disabled }: UserRow): boolean => roles.includes(ADMIN_ROLE) && tenant === null && !disabled
 

@@ -48,6 +48,8 @@ export type Handover = (pluginId: string, next: PluginConnection, old: PluginCon
 
 /** The host of external plugins, as other areas see it. */
 export interface PluginHost {
+  /** Resolves once every plugin there is at the start is known (not: runs). */
+  readonly discovered: Promise<void>
   channelTypes(): PluginChannelType[]
   extractors(): PluginExtractor[]
   /** Calls the plugin's current process. Rejects at once with a retryable `RpcError` when there is none. */

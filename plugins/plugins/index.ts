@@ -1,12 +1,16 @@
 import { setting } from '../../core/config.js'
 import { gatewayListening } from '../../core/events.js'
 import { PluginHostCore } from '../../core/host/host.js'
+import { unreadableKeys } from '../../core/host/signature.js'
 import { TIERS } from '../../core/host/launch/tier.js'
 import { definePlugin } from '../../core/plugin.js'
 import { coreSettings } from '../../core/settings.js'
 import { collection } from '../../core/store/collection.js'
 import { audit } from '../audit/contract.js'
+import { metrics } from '../ops/contract.js'
 import { pluginHost } from './contract.js'
+import { Installer } from './installer.js'
+import { pluginMetrics } from './pluginMetrics.js'
 import { pluginRoutes } from './routes.js'
 import { createPluginHost } from './service.js'
 
@@ -20,7 +24,7 @@ interface StoppedRow {
 export default definePlugin({
   id: 'plugins',
   provides: pluginHost,
-  needs: { audit },
+  needs: { audit, metrics },
   collections: { stopped: collection.global<StoppedRow>() },
   settings: {
     dataDir: coreSettings.dataDir,
@@ -30,6 +34,10 @@ export default definePlugin({
     minimumTier: setting.choice('Service:Plugins:Sandbox:Minimum', TIERS, { default: 'node-permission', hot: true }),
     /** Plugins that may run without confinement where no sandbox can hold them. */
     allowUnconfined: setting.list('Service:Plugins:Sandbox:AllowUnconfined', { default: [], hot: true }),
+    /** Public keys, as `service dev keygen` prints them. */
+    trustedKeys: setting.list('Service:Plugins:TrustedKeys', { default: [], hot: true }),
+    /** Only archives that one of the trusted keys signed may run. */
+    requireSignature: setting.boolean('Service:Plugins:RequireSignature', { default: false, hot: true }),
   },
   setup: async ({ needs, store, settings, log, routes, on, onStop }) => {
     const stopped = new Set((await store.stopped.find({}, { limit: 10_000 })).map(({ id }) => id))
@@ -42,6 +50,8 @@ export default definePlugin({
         directories: settings.directories.get(),
         minimumTier: settings.minimumTier.get(),
         allowUnconfined: settings.allowUnconfined.get(),
+        trustedKeys: settings.trustedKeys.get(),
+        requireSignature: settings.requireSignature.get(),
       }),
       stopped: {
         has: id => stopped.has(id.toLowerCase()),
@@ -62,11 +72,26 @@ export default definePlugin({
       })
     }
     settings.directories.onChange(apply)
-    for (const hot of [settings.enabled, settings.allowlist, settings.minimumTier, settings.allowUnconfined])
+    const { enabled, allowlist, minimumTier, allowUnconfined, trustedKeys, requireSignature } = settings
+    for (const hot of [enabled, allowlist, minimumTier, allowUnconfined, trustedKeys, requireSignature])
       hot.onChange(() => void host.scan())
+    const warnOfKeys = (keys: readonly string[]): void => {
+      for (const key of unreadableKeys(keys))
+        log.warn(`${trustedKeys.key}: ${JSON.stringify(key)} is no Ed25519 public key, and trusts nobody`)
+    }
+    warnOfKeys(trustedKeys.get())
+    trustedKeys.onChange(warnOfKeys)
     onStop(() => host.stop())
+    onStop(needs.metrics.collect(() => pluginMetrics(host)))
     on(gatewayListening, () => host.start())
-    routes(pluginRoutes(host, { enabled: settings.enabled, allowlist: settings.allowlist }, needs.audit))
+    routes(
+      pluginRoutes(
+        host,
+        new Installer(host, settings.dataDir.get()),
+        { enabled: settings.enabled, allowlist: settings.allowlist },
+        needs.audit,
+      ),
+    )
     return createPluginHost(host)
   },
 })

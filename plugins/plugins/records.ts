@@ -3,12 +3,27 @@ import { redactData } from '../../core/redaction.js'
 import type { PluginHostCore } from '../../core/host/host.js'
 import type { Rejection } from '../../core/host/discovery.js'
 import { networkOf } from '../../core/host/host.js'
+import { judgeSignature, SIGNATURE_STATES } from '../../core/host/signature.js'
 import type { Supervisor } from '../../core/host/supervisor.js'
 
 const Sandbox = z.object({
   tier: z.string().nullable().describe('How the process is confined; null while none runs'),
   enforced: z.array(z.string()).describe('What the sandbox keeps from the plugin'),
   open: z.array(z.string()).describe('What it cannot keep from it'),
+})
+
+const Signature = z.object({
+  state: z
+    .enum(SIGNATURE_STATES)
+    .describe('`invalid`: files were added, removed or changed, or the signature is not good; such an archive never runs'),
+  reason: z.string(),
+  key: z.string().optional().describe('The public key that signed it'),
+})
+
+const InstalledVersion = z.object({
+  version: z.string(),
+  digest: z.string().describe('SHA-256 of the archive, its first 32 hexadecimal digits'),
+  installedAt: z.string(),
 })
 
 export const Plugin = z
@@ -31,11 +46,17 @@ export const Plugin = z
     restarts: z.number(),
     lastError: z.string().optional(),
     residentBytes: z.number().optional(),
+    storedBytes: z.number().optional().describe('On disk, in the directories that it can write'),
     calls: z.number(),
     errors: z.number(),
     latencyMs: z.object({ p50: z.number().nullable(), p95: z.number().nullable() }).describe('Of the newest 256 calls'),
     warnings: z.array(z.string()),
     sandbox: Sandbox,
+    installation: z
+      .object({ current: InstalledVersion, previous: InstalledVersion.nullable().describe('What a rollback goes back to') })
+      .optional()
+      .describe('Of a plugin that was installed through the API; without it, it lies in a plugin directory'),
+    signature: Signature.optional().describe('Who vouches for its files; absent where they could not be read'),
   })
   .meta({ id: 'Plugin' })
 export type Plugin = z.infer<typeof Plugin>
@@ -86,11 +107,14 @@ export const describePlugin = (host: PluginHostCore, supervisor: Supervisor, ena
     restarts: supervisor.restarts,
     ...(supervisor.lastError === undefined ? {} : { lastError: supervisor.lastError }),
     ...(supervisor.residentBytes === undefined ? {} : { residentBytes: supervisor.residentBytes }),
+    ...(supervisor.storedBytes === undefined ? {} : { storedBytes: supervisor.storedBytes }),
     calls: supervisor.latency.calls,
     errors: supervisor.latency.errors,
     latencyMs: { p50: supervisor.latency.percentile(0.5), p95: supervisor.latency.percentile(0.95) },
     warnings,
     sandbox: current ? { tier: current.tier, enforced: current.launch.enforced, open: current.launch.open } : nothingRuns,
+    ...describeInstallation(host, candidate),
+    signature: judgeSignature((current?.candidate ?? candidate).evidence, host.signaturePolicy),
   }
 }
 
@@ -104,7 +128,14 @@ export const describeDetail = (host: PluginHostCore, supervisor: Supervisor, ena
   })
 }
 
-const describeRejection = (host: PluginHostCore, { id, version, source, reason }: Rejection, enabled: boolean): Plugin => ({
+/** Another copy of the same plugin is not the installed one. */
+const describeInstallation = (host: PluginHostCore, { id, source }: { id: string; source: string }): Pick<Plugin, 'installation'> => {
+  const installation = host.installation(id)
+  if (!installation || !host.installs.holds(id, source)) return {}
+  return { installation: { current: installation.current, previous: installation.previous } }
+}
+
+const describeRejection = (host: PluginHostCore, { id, version, source, reason, signature }: Rejection, enabled: boolean): Plugin => ({
   id,
   name: id,
   version: version ?? '0.0.0',
@@ -119,11 +150,21 @@ const describeRejection = (host: PluginHostCore, { id, version, source, reason }
   ...noCalls,
   warnings: [],
   sandbox: nothingRuns,
+  ...describeInstallation(host, { id, source }),
+  ...(signature === undefined ? {} : { signature }),
 })
 
-export const describeRejectionDetail = (host: PluginHostCore, rejection: Rejection, enabled: boolean): PluginDetail => ({
+const describeRejectionDetail = (host: PluginHostCore, rejection: Rejection, enabled: boolean): PluginDetail => ({
   ...describeRejection(host, rejection, enabled),
   metadata: {},
   settings: [],
   output: [],
 })
+
+/** A plugin, or what was rejected under its id; `undefined`: there is none. */
+export const findDetail = (host: PluginHostCore, id: string, enabled: boolean): PluginDetail | undefined => {
+  const supervisor = host.supervisor(id)
+  if (supervisor) return describeDetail(host, supervisor, enabled)
+  const rejection = host.rejections.find(other => other.id === id)
+  return rejection && describeRejectionDetail(host, rejection, enabled)
+}

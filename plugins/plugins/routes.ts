@@ -1,13 +1,16 @@
 import { z } from 'zod'
 import { conflict, notFound } from '../../core/errors.js'
-import type { Caller } from '../../core/http/caller.js'
 import { pageOf, pageOfList, pageQuery } from '../../core/http/page.js'
 import { route, type Route } from '../../core/http/route.js'
 import type { PluginHostCore } from '../../core/host/host.js'
 import type { Supervisor } from '../../core/host/supervisor.js'
 import type { SettingValue } from '../../core/config.js'
 import type { Audit } from '../audit/contract.js'
-import { describeDetail, describeRejectionDetail, listPlugins, Plugin, PluginDetail } from './records.js'
+import { auditedBy } from './audited.js'
+import type { Installer } from './installer.js'
+import { installRoutes } from './installRoutes.js'
+import { logRoutes } from './logRoutes.js'
+import { describeDetail, findDetail, listPlugins, Plugin, PluginDetail } from './records.js'
 
 const byId = z.object({ id: z.string().min(1).max(256) })
 const PluginSettings = z.object({ enabled: z.boolean(), allowlist: z.array(z.string()) }).meta({ id: 'PluginSettings' })
@@ -21,7 +24,7 @@ export interface PluginRouteSettings {
   allowlist: SettingValue<string[]>
 }
 
-export const pluginRoutes = (host: PluginHostCore, settings: PluginRouteSettings, audit: Audit): Route[] => {
+export const pluginRoutes = (host: PluginHostCore, installer: Installer, settings: PluginRouteSettings, audit: Audit): Route[] => {
   const enabled = (): boolean => settings.enabled.get()
 
   const find = (id: string): Supervisor => {
@@ -30,16 +33,7 @@ export const pluginRoutes = (host: PluginHostCore, settings: PluginRouteSettings
     return supervisor
   }
 
-  /** Does it, and keeps that it was done or failed. */
-  const audited = async (caller: Caller, action: string, target: string, act: () => Promise<void>): Promise<void> => {
-    try {
-      await act()
-    } catch (error) {
-      await audit.record(caller, { action, target, outcome: 'failed', details: { error: (error as Error).message } })
-      throw error
-    }
-    await audit.record(caller, { action, target, outcome: 'succeeded' })
-  }
+  const audited = auditedBy(audit)
 
   const refuseWhenDisabled = (id: string): void => {
     if (!enabled()) throw conflict('External plugins are switched off: set Service:Plugins:Enabled, for example with PUT /plugins/settings')
@@ -47,6 +41,7 @@ export const pluginRoutes = (host: PluginHostCore, settings: PluginRouteSettings
   }
 
   return [
+    ...installRoutes(host, { installer, enabled, audited }),
     route({
       method: 'GET',
       path: '/plugins',
@@ -61,23 +56,22 @@ export const pluginRoutes = (host: PluginHostCore, settings: PluginRouteSettings
     route({
       method: 'GET',
       path: '/plugins/:id',
-      access: 'admin',
+      access: 'gatewayAdmin',
       limit: 'read',
       summary: 'One plugin, with its settings, metadata and newest output',
       params: byId,
       returns: PluginDetail,
       handle: ({ params: { id } }) => {
-        const supervisor = host.supervisor(id)
-        if (supervisor) return describeDetail(host, supervisor, enabled())
-        const rejection = host.rejections.find(other => other.id === id)
-        if (!rejection) throw notFound('Plugin')
-        return describeRejectionDetail(host, rejection, enabled())
+        const detail = findDetail(host, id, enabled())
+        if (!detail) throw notFound('Plugin')
+        return detail
       },
     }),
+    ...logRoutes(id => find(id).log),
     route({
       method: 'POST',
       path: '/plugins/:id/restart',
-      access: 'admin',
+      access: 'gatewayAdmin',
       limit: 'write',
       summary: 'Start the plugin again, also one that was stopped or has failed',
       description: 'Answers once the new process is ready or has failed to start; its state says which.',
@@ -86,14 +80,17 @@ export const pluginRoutes = (host: PluginHostCore, settings: PluginRouteSettings
       handle: async ({ caller, params: { id } }) => {
         const supervisor = find(id)
         refuseWhenDisabled(supervisor.id)
-        await audited(caller, 'plugins.restart', supervisor.id, () => host.restart(supervisor))
+        await audited(caller, { action: 'plugins.restart', target: supervisor.id }, async () => {
+          await host.restart(supervisor)
+          return undefined
+        })
         return describeDetail(host, supervisor, enabled())
       },
     }),
     route({
       method: 'POST',
       path: '/plugins/:id/stop',
-      access: 'admin',
+      access: 'gatewayAdmin',
       limit: 'write',
       summary: 'Stop the plugin until it is restarted',
       description: 'It stays stopped over a restart of the gateway. What is meant for it is kept.',
@@ -101,27 +98,33 @@ export const pluginRoutes = (host: PluginHostCore, settings: PluginRouteSettings
       returns: PluginDetail,
       handle: async ({ caller, params: { id } }) => {
         const supervisor = find(id)
-        await audited(caller, 'plugins.stop', supervisor.id, () => host.stopPlugin(supervisor))
+        await audited(caller, { action: 'plugins.stop', target: supervisor.id }, async () => {
+          await host.stopPlugin(supervisor)
+          return undefined
+        })
         return describeDetail(host, supervisor, enabled())
       },
     }),
     route({
       method: 'POST',
       path: '/plugins/scan',
-      access: 'admin',
+      access: 'gatewayAdmin',
       limit: 'write',
       summary: 'Look through the plugin directories now',
       description: 'Changes are noticed without it; this is for file systems that tell of none. New plugins are started in the background.',
       returns: pageOf(Plugin),
       handle: async ({ caller }) => {
-        await audited(caller, 'plugins.scan', '', () => host.scan())
+        await audited(caller, { action: 'plugins.scan', target: '' }, async () => {
+          await host.scan()
+          return undefined
+        })
         return pageOfList(listPlugins(host, enabled()), ({ id, source }) => `${id}\0${source}`)
       },
     }),
     route({
       method: 'PUT',
       path: '/plugins/settings',
-      access: 'admin',
+      access: 'gatewayAdmin',
       limit: 'write',
       summary: 'Switch external plugins on or off, and set the allow-list',
       description: 'Takes effect at once and is written to the configuration file. 409 when the environment pins a key.',

@@ -3,6 +3,7 @@ import type { PluginChannelType, PluginExtractor, PluginHost } from './contract.
 
 /** The host as other areas see it. */
 export const createPluginHost = (host: PluginHostCore): PluginHost => ({
+  discovered: host.discovered,
   channelTypes: () =>
     host.supervisors.flatMap(({ id, candidate, current, state }): PluginChannelType[] => {
       const { manifest } = current?.candidate ?? candidate
@@ -25,9 +26,9 @@ export const createPluginHost = (host: PluginHostCore): PluginHost => ({
       return [{ pluginId: id, version: manifest.version, extensions: manifest.supportedExtensions, ready: current !== undefined }]
     }),
   request: (id, method, params, options) => host.request(id, method, params, options),
-  serve: (method, handler) => host.serve(method, handler),
-  onNotification: (method, handler) => host.onNotification(method, handler),
-  onHandover: handler => host.onHandover(handler),
-  onChange: handler => host.onChange(handler),
+  serve: (method, handler) => host.hooks.serve(method, handler),
+  onNotification: (method, handler) => host.hooks.onNotification(method, handler),
+  onHandover: handler => host.hooks.onHandover(handler),
+  onChange: handler => host.hooks.onChange(handler),
   exchange: (id, fill) => host.exchange(id, fill),
 })

@@ -1,8 +1,8 @@
-import { createHash, randomBytes, randomUUID } from 'node:crypto'
-import { link, mkdir, open, readFile, rm, stat } from 'node:fs/promises'
-import { dirname } from 'node:path'
+import { createHash, randomBytes } from 'node:crypto'
+import { readFile, stat } from 'node:fs/promises'
 import { z } from 'zod'
-import { syncDirectory, writeFileAtomically } from '../../core/files.js'
+import { ConfigError } from '../../core/configLayers.js'
+import { createFileAtomically, writeFileAtomically } from '../../core/files.js'
 
 /** A root key: it wraps the key of each secret. */
 export interface RootKey {
@@ -33,7 +33,7 @@ export const readKeyFile = async (file: string): Promise<RootKey[] | null> => {
   })
   if (!found) return null
   if (process.platform !== 'win32' && (found.mode & GROUP_AND_OTHERS) !== 0)
-    throw new Error(
+    throw new ConfigError(
       `The vault key file ${file} can be read by others than its owner (mode ${(found.mode & 0o777).toString(8)}). Run: chmod 600 ${file}`,
     )
   try {
@@ -47,7 +47,7 @@ export const readKeyFile = async (file: string): Promise<RootKey[] | null> => {
     // The parser's message may quote the file's text, so it is not passed on.
     const why =
       error instanceof SyntaxError || error instanceof z.ZodError ? 'it is not the JSON that the gateway writes' : (error as Error).message
-    throw new Error(
+    throw new ConfigError(
       `The vault key file ${file} is damaged: ${why}. Restore it from a backup; without it the stored secrets cannot be opened`,
     )
   }
@@ -61,25 +61,7 @@ export const writeKeyFile = (file: string, keys: readonly RootKey[]): Promise<vo
 
 /** Creates the file with a new key unless another process was faster; either way the keys that now stand in it. */
 export const createKeyFile = async (file: string): Promise<RootKey[]> => {
-  const directory = dirname(file)
-  await mkdir(directory, { recursive: true, mode: 0o700 })
-  const draft = `${file}.${randomUUID()}.tmp`
-  try {
-    const handle = await open(draft, 'wx', 0o600)
-    try {
-      await handle.writeFile(render([newKey()]))
-      await handle.sync()
-    } finally {
-      await handle.close()
-    }
-    await link(draft, file).catch((error: unknown) => {
-      // A link, unlike a rename, never replaces a key that is already in use.
-      if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error
-    })
-  } finally {
-    await rm(draft, { force: true })
-  }
-  await syncDirectory(directory)
+  await createFileAtomically(file, render([newKey()]))
   const keys = await readKeyFile(file)
   if (!keys) throw new Error(`The vault key file ${file} vanished right after it was created`)
   return keys

@@ -1,3 +1,5 @@
+import { ConfigError } from '../../core/configLayers.js'
+import { removeDrafts } from '../../core/files.js'
 import { createKeyFile, newKey, parseKey, readKeyFile, writeKeyFile, type RootKey } from './keyFile.js'
 
 /** Where the root keys come from: the environment (comma-separated, first is current) or a file that the gateway keeps. */
@@ -11,8 +13,8 @@ export interface RootKeys {
   current(): Promise<RootKey>
   /** Makes a new current key beside the old ones, durably, where this is ours to do; with keys of the environment the first one stays. */
   advance(): Promise<RootKey>
-  /** Forgets every key but the current one, durably; does nothing with keys of the environment. */
-  dropOld(): Promise<void>
+  /** Forgets every key but the current one and those named, durably; does nothing with keys of the environment. */
+  keepOnly(kids: ReadonlySet<string>): Promise<void>
 }
 
 /** Keys that the operator supplies. Throws naming the setting when one is malformed. */
@@ -26,24 +28,25 @@ export const environmentKeys = (text: string): RootKeys => {
       try {
         return parseKey(part)
       } catch (error) {
-        throw new Error(`${source} is not valid: ${(error as Error).message} (make one with: openssl rand -base64 32)`)
+        throw new ConfigError(`${source} is not valid: ${(error as Error).message} (make one with: openssl rand -base64 32)`)
       }
     })
   const [first] = keys
-  if (!first) throw new Error(`${source} holds no key`)
+  if (!first) throw new ConfigError(`${source} holds no key`)
   return {
     source,
     kids: keys.map(({ kid }) => kid),
     find: kid => keys.find(key => key.kid === kid),
     current: () => Promise.resolve(first),
     advance: () => Promise.resolve(first),
-    dropOld: () => Promise.resolve(),
+    keepOnly: () => Promise.resolve(),
   }
 }
 
 /** Keys in a 0600 file, created at the first use. Throws when the file is there but not usable. */
 export const fileKeys = async (file: string, mayCreate: () => Promise<void>): Promise<RootKeys> => {
   let keys = (await readKeyFile(file)) ?? []
+  await removeDrafts(file)
   let creating: Promise<RootKey[]> | undefined
 
   const create = async (): Promise<RootKey[]> => {
@@ -75,8 +78,9 @@ export const fileKeys = async (file: string, mayCreate: () => Promise<void>): Pr
       keys = next
       return current()
     },
-    async dropOld() {
-      const next = keys.slice(0, 1)
+    async keepOnly(kids) {
+      const next = keys.filter(({ kid }, index) => index === 0 || kids.has(kid))
+      if (next.length === keys.length) return
       await writeKeyFile(file, next)
       keys = next
     },

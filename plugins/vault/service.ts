@@ -1,8 +1,10 @@
 import { createHash } from 'node:crypto'
-import { payloadTooLarge } from '../../core/errors.js'
+import { ConfigError } from '../../core/configLayers.js'
+import { conflict, payloadTooLarge, serviceUnavailable } from '../../core/errors.js'
+import type { Log } from '../../core/log.js'
 import { registerSecret } from '../../core/redaction.js'
 import type { Owned, Owner, ScopedHandle } from '../../core/store/collection.js'
-import type { Vault } from './contract.js'
+import { UnreadableSecret, type Vault } from './contract.js'
 import type { RootKeys } from './rootKeys.js'
 import { seal, unseal, type Sealed } from './seal.js'
 
@@ -18,6 +20,8 @@ export interface SecretRow {
 
 /** Re-encrypted between two looks at the store. */
 const BATCH = 100
+/** Secrets named in a message. */
+const MAX_NAMES = 10
 const MAX_SECRET_BYTES = 64 * 1024
 /** The character after `/`: the end of the range of names below a prefix. */
 const AFTER_SLASH = '0'
@@ -33,7 +37,7 @@ export const checkKeys = async (rows: ScopedHandle<SecretRow>, keys: RootKeys): 
   const orphan = await rows.everyone.findOne({ kid: { $nin: [...keys.kids] } })
   if (!orphan) return
   const problem = keys.kids.length === 0 ? `${keys.source} is missing` : `${keys.source} lacks the key ${orphan.kid}`
-  throw new Error(
+  throw new ConfigError(
     `${problem}, but stored secrets are encrypted with it. Restore it from a backup, or give the keys in Service:Vault:Key (every gateway on one store needs the same)`,
   )
 }
@@ -41,12 +45,16 @@ export const checkKeys = async (rows: ScopedHandle<SecretRow>, keys: RootKeys): 
 export class SecretVault implements Vault {
   readonly #rows: ScopedHandle<SecretRow>
   readonly #keys: RootKeys
+  readonly #log: Pick<Log, 'error'>
   readonly #puts = new Set<Promise<void>>()
   #rotation: Promise<{ reencrypted: number }> | undefined
+  #moving: Promise<number> | undefined
+  #stopped = false
 
-  constructor(rows: ScopedHandle<SecretRow>, keys: RootKeys) {
+  constructor(rows: ScopedHandle<SecretRow>, keys: RootKeys, log: Pick<Log, 'error'>) {
     this.#rows = rows
     this.#keys = keys
+    this.#log = log
   }
 
   async put(owner: Owner, name: string, value: string): Promise<void> {
@@ -62,11 +70,20 @@ export class SecretVault implements Vault {
   }
 
   async get(owner: Owner, name: string): Promise<string | null> {
-    const row = await this.#rows.for(owner).findOne({ id: idOf(owner, name) })
+    const find = (): Promise<SecretRow | null> => this.#rows.for(owner).findOne({ id: idOf(owner, name) })
+    let row = await find()
+    // A rotation may have ended, and forgotten the row's key, since the row was read.
+    if (row && !this.#keys.find(row.kid)) row = await find()
     if (!row) return null
-    const value = await this.#open(owner, name, row)
-    registerSecret(value)
-    return value
+    try {
+      const value = await this.#open(owner, name, row)
+      registerSecret(value)
+      return value
+    } catch (error) {
+      // The caller is told, but only the operator can find out who changed the store.
+      this.#log.error({ err: error }, `the secret ${name} of ${owner.userId} cannot be opened`)
+      throw error
+    }
   }
 
   async remove(owner: Owner, name: string): Promise<void> {
@@ -80,6 +97,28 @@ export class SecretVault implements Vault {
     return this.#rotation
   }
 
+  /**
+   * Finishes a rotation that was interrupted, or begun by putting a new key before the one in the environment: with
+   * several keys, everything moves to the current one. Resolves with how many secrets did; `null`: nothing to do,
+   * or stopped before the end.
+   */
+  async resume(): Promise<number | null> {
+    if (this.#keys.kids.length < 2) return null
+    this.#moving = this.#moveAll()
+    try {
+      return await this.#moving
+    } catch (error) {
+      if (this.#stopped) return null
+      throw error
+    }
+  }
+
+  /** Leaves a rotation where it is, for the next start to finish; resolves when nothing is being written. */
+  async stop(): Promise<void> {
+    this.#stopped = true
+    await Promise.allSettled([...this.#puts, this.#rotation, this.#moving])
+  }
+
   async #write(owner: Owner, name: string, value: string): Promise<void> {
     const root = await this.#keys.current()
     const sealed = await seal(root, owner, name, value)
@@ -90,36 +129,50 @@ export class SecretVault implements Vault {
 
   async #open(owner: Owner, name: string, { kid, sealed }: SecretRow): Promise<string> {
     const root = this.#keys.find(kid)
-    if (!root) throw new Error(`The secret ${name} cannot be opened: ${this.#keys.source} lacks the key ${kid}`)
+    if (!root) throw new UnreadableSecret(name, `${this.#keys.source} lacks the key ${kid}`)
     try {
       return await unseal(root, owner, name, sealed)
     } catch (cause) {
-      throw new Error(`The secret ${name} cannot be opened: its ciphertext was changed, or belongs to another record`, { cause })
+      throw new UnreadableSecret(name, 'its ciphertext was changed, or belongs to another record', cause)
     }
   }
 
   async #rotate(): Promise<{ reencrypted: number }> {
-    const { kid } = await this.#keys.advance()
+    await this.#moving?.catch(() => undefined)
+    await this.#keys.advance()
+    this.#moving = this.#moveAll()
+    return { reencrypted: await this.#moving }
+  }
+
+  /** Encrypts everything with the current key and forgets the others; resolves with how many secrets that were. */
+  async #moveAll(): Promise<number> {
+    const { kid } = await this.#keys.current()
     // A write that began with the old key must be in the store before the store is searched for the old key.
     await Promise.allSettled(this.#puts)
-    const failed: string[] = []
-    let reencrypted = 0
+    const failed: { names: string[]; count: number; kids: Set<string> } = { names: [], count: 0, kids: new Set() }
+    let moved = 0
     let last = ''
     for (;;) {
       const rows = await this.#rows.everyone.find({ kid: { $ne: kid }, id: { $gt: last } }, { sort: { id: 1 }, limit: BATCH })
       for (const row of rows) {
-        if (await this.#reencrypt(row)) reencrypted += 1
-        else failed.push(row.name)
+        if (this.#stopped) throw serviceUnavailable('The gateway stops: its next start goes on with the rotation')
+        if (await this.#reencrypt(row)) moved += 1
+        else {
+          failed.count += 1
+          failed.kids.add(row.kid)
+          if (failed.names.length < MAX_NAMES) failed.names.push(row.name)
+        }
         last = row.id
       }
       if (rows.length < BATCH) break
     }
-    if (failed.length > 0)
-      throw new Error(
-        `${failed.length} secrets cannot be opened and were not re-encrypted: ${failed.slice(0, 10).join(', ')}. The old keys are kept; remove these secrets, or set them again, and repeat`,
+    // The keys of what could not be opened stay: it may be put right.
+    await this.#keys.keepOnly(failed.kids)
+    if (failed.count > 0)
+      throw conflict(
+        `${failed.count} secrets cannot be opened and were not encrypted anew: ${failed.names.join(', ')}. Their keys are kept; remove these secrets, or set them again, and repeat`,
       )
-    await this.#keys.dropOld()
-    return { reencrypted }
+    return moved
   }
 
   /** Whether nothing is left under the row's old key. A value that was replaced meanwhile already has the new one. */
@@ -132,7 +185,7 @@ export class SecretVault implements Vault {
       return false
     }
     const sealed = await seal(root, row, row.name, value)
-    await this.#rows.everyone.updateOne({ id: row.id, 'sealed.tag': row.sealed.tag }, { $set: { kid: root.kid, sealed } })
+    await this.#rows.everyone.updateOne({ id: row.id, kid: row.kid, 'sealed.tag': row.sealed.tag }, { $set: { kid: root.kid, sealed } })
     return true
   }
 }

@@ -13,7 +13,8 @@ export const MAX_WEBHOOK_BYTES = 1024 * 1024
 const params = z.object({ slug: z.string().min(1).max(200) })
 const description =
   'What the slug names decides the status, the headers and the body of the answer. 202 `{status: "kept"}`: the request is on disk and is handled later. ' +
-  'An unknown slug is 404. 503 with `Retry-After`: send it again later.'
+  'A slug that names nothing, or something disabled, is 404, and 429 after too many of them. 503 with `Retry-After`: nothing was kept, ' +
+  'send it again later. The same delivery twice makes one message.'
 
 /** Deliveries count by slug, so that one busy webhook leaves the others alone; hashed, as the slug is a secret. */
 const limitKey = ({ slug = '' }: Record<string, string>): string => createHash('sha256').update(slug).digest('base64url').slice(0, 22)
@@ -33,12 +34,19 @@ export const receiveRoutes = (find: (slug: string) => Promise<WebhookTarget | nu
   const produces = ['*/*']
   return [
     route({ ...shared, method: 'POST', summary: 'Receive a webhook', raw: { maxBytes: MAX_WEBHOOK_BYTES }, produces, handle }),
-    route({ ...shared, method: 'GET', summary: 'Answer a platform that verifies a webhook URL', produces, handle }),
+    route({
+      ...shared,
+      method: 'GET',
+      summary: 'Answer a platform that verifies a webhook URL; HEAD is answered alike, without the body',
+      produces,
+      handle,
+    }),
   ]
 }
 
 const toWebhook = ({ method, query, headers, rawBody }: RouteRequest): InboundWebhook => ({
-  method: method === 'GET' ? 'GET' : 'POST',
+  // HEAD is answered as GET; the body stays here.
+  method: method === 'POST' ? 'POST' : 'GET',
   query: query as Record<string, string>,
   headers: requestHeaders(headers),
   body: rawBody,

@@ -3,23 +3,33 @@ import { mkdir, readdir, readFile, rename, rm, stat } from 'node:fs/promises'
 import { dirname, join, relative, resolve, sep } from 'node:path'
 import { pipeline } from 'node:stream/promises'
 import { ZipFile } from 'yazl'
+import { DIGESTS_FILE, INTEGRITY_FOLDER, sha256, SIGNATURE_FILE, writeDigests } from '../archiveFormat.js'
+import { ArchiveNames, show } from '../archiveNames.js'
 import { findEntry } from '../entry.js'
 import { CliError, type PluginProject } from './project.js'
 
 /** The earliest time a ZIP can hold: the same input makes the same bytes, whenever and wherever it is built. */
 const FIXED_TIME = new Date('1980-01-01T00:00:00Z')
-const SCRIPT = /\.[cm]?[jt]sx?$/
 
-/** Whether the entry is bundled: JavaScript and TypeScript are, any other program is shipped as it is. */
-export const isScript = ({ manifest }: PluginProject): boolean => SCRIPT.test(manifest.entrypoint)
+interface ArchiveOptions {
+  /** The bundle of a JavaScript plugin. */
+  script: string | undefined
+  out: string
+  /** Signs the text of the digests. */
+  sign: ((digests: string) => string) | undefined
+}
 
-/** Writes the `.service-plugin` archive. `script` is the bundle of a JavaScript plugin. Returns the names inside. */
-export async function writeArchive(project: PluginProject, script: string | undefined, out: string): Promise<string[]> {
+/** Writes the `.service-plugin` archive with the digests of its files. Returns the names inside. */
+export async function writeArchive(project: PluginProject, { script, out, sign }: ArchiveOptions): Promise<string[]> {
   const entries = new Map<string, Buffer>([['manifest.json', await readFile(join(project.directory, 'manifest.json'))]])
   if (script !== undefined) entries.set(`${project.manifest.name}.mjs`, Buffer.from(script))
   for (const file of await listFiles(project, script === undefined ? await programFiles(project) : [])) {
     if (!entries.has(file)) entries.set(file, await readFile(join(project.directory, file)))
   }
+  checkNames(entries.keys())
+  const digests = writeDigests(new Map([...entries].map(([name, content]) => [name, sha256(content)])))
+  entries.set(DIGESTS_FILE, Buffer.from(digests))
+  if (sign) entries.set(SIGNATURE_FILE, Buffer.from(sign(digests)))
   const names = [...entries.keys()].sort((a, b) => (a < b ? -1 : 1))
   const zip = new ZipFile()
   for (const name of names) {
@@ -38,20 +48,21 @@ export async function writeArchive(project: PluginProject, script: string | unde
   return names
 }
 
-/** Of a program in another language: the entry, its runtime configuration, and what its command names of this folder. */
-async function programFiles(project: PluginProject): Promise<string[]> {
-  const { directory, manifest } = project
-  const entry = await findEntry(directory, manifest.name).catch((error: unknown) => {
-    throw new CliError((error as Error).message)
-  })
-  if (entry?.runtimeConfig === undefined) {
-    const example = `${manifest.entrypoint}.runtimeconfig.json with {"command": ["python3", "${manifest.entrypoint}"]}`
-    throw new CliError(
-      `The entrypoint ${manifest.entrypoint} is no JavaScript, so it needs a runtime configuration beside it: write ${example}`,
-    )
+/** The gateway refuses such names, and with them the archive. */
+function checkNames(names: Iterable<string>): void {
+  const known = new ArchiveNames()
+  for (const name of names) {
+    const wrong = name.startsWith(INTEGRITY_FOLDER) ? `is below ${INTEGRITY_FOLDER}, which the archive keeps for itself` : known.add(name)
+    if (wrong !== undefined) throw new CliError(`The file name ${show(name)} ${wrong}: rename it, or leave it out of "files"`)
   }
-  const named = await Promise.all(entry.command.map(async part => ((await isFile(join(directory, part))) ? [part] : [])))
-  return [entry.runtimeConfig, entry.file, manifest.entrypoint, ...named.flat()]
+}
+
+/** Of a program in another language: the entry, its runtime configuration, and what its command names beside it. */
+async function programFiles({ directory, manifest }: PluginProject): Promise<string[]> {
+  const entry = await findEntry(directory, manifest.name)
+  const beside = entry.command.map(word => join(dirname(entry.file), word))
+  const named = await Promise.all(beside.map(async file => ((await isFile(join(directory, file))) ? [file] : [])))
+  return [...(entry.runtimeConfig === undefined ? [] : [entry.runtimeConfig]), entry.file, manifest.entrypoint, ...named.flat()]
 }
 
 async function listFiles({ directory, files }: PluginProject, program: string[]): Promise<string[]> {

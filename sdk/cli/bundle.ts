@@ -8,9 +8,12 @@ const REQUIRE_BANNER = "import { createRequire as requireMaker } from 'node:modu
 
 /**
  * Bundles a JavaScript or TypeScript entry with everything it imports, the SDK included, into one ES module that runs
- * where no `node_modules` is: `publish/<directory-name>.mjs`. Returns its text.
+ * where no `node_modules` is: `publish/<directory-name>.mjs`. Returns its text. `prologue` is JavaScript that comes first.
  */
-export async function bundle({ directory, directoryName, manifest }: PluginProject): Promise<{ file: string; text: string }> {
+export async function bundle(
+  { directory, directoryName, manifest }: PluginProject,
+  prologue = '',
+): Promise<{ file: string; text: string }> {
   const { build } = await import('esbuild')
   const options = {
     absWorkingDir: directory,
@@ -23,14 +26,14 @@ export async function bundle({ directory, directoryName, manifest }: PluginProje
     legalComments: 'none',
     logLevel: 'silent',
   } as const satisfies BuildOptions
-  const run = async (banner?: string): Promise<string> => {
-    const result = await build(banner === undefined ? options : { ...options, banner: { js: banner } }).catch((error: unknown) => {
+  const run = async (banner: string): Promise<string> => {
+    const result = await build({ ...options, banner: { js: banner } }).catch((error: unknown) => {
       throw new CliError(explain(error))
     })
     return result.outputFiles[0]?.text ?? ''
   }
-  const plain = await run()
-  const text = plain.includes('Dynamic require of ') ? await run(REQUIRE_BANNER) : plain
+  const plain = await run(prologue)
+  const text = plain.includes('Dynamic require of ') ? await run(REQUIRE_BANNER + prologue) : plain
   const file = join(directory, 'publish', `${directoryName}.mjs`)
   await writeWhole(file, text)
   return { file, text }

@@ -1,10 +1,13 @@
 import { createRequire } from 'node:module'
 import { join, relative, resolve } from 'node:path'
 import { Command, Option } from 'commander'
-import { isScript, writeArchive } from './archive.js'
+import { writeArchive } from './archive.js'
 import { bundle } from './bundle.js'
-import { checkProject, CliError, type PluginProject } from './project.js'
+import { checkProject, CliError, isScript, type PluginProject } from './project.js'
+import { generateKey, readSigner } from './signing.js'
 import { KINDS, scaffold, type Kind } from './scaffold.js'
+import type { RunOptions } from './run/run.js'
+import type { TestOptions } from './test.js'
 
 const { version } = createRequire(import.meta.url)('@agent-gateway/sdk/package.json') as { version: string }
 
@@ -25,7 +28,22 @@ async function validate(directory: string): Promise<PluginProject> {
   return project
 }
 
-async function build(directory: string, { out, archive }: { out?: string; archive: boolean }): Promise<void> {
+async function keygen({ out }: { out: string }): Promise<void> {
+  const file = resolve(out)
+  const publicKey = await generateKey(file)
+  say(`wrote the private key ${near(file)}: keep it secret, and sign with it: service dev build --sign ${near(file)}`)
+  say('the public key, for Service:Plugins:TrustedKeys of the gateways that shall trust it:')
+  say(publicKey)
+}
+
+interface BuildOptions {
+  out?: string
+  archive: boolean
+  sign?: string
+}
+
+async function build(directory: string, { out, archive, sign: keyFile }: BuildOptions): Promise<void> {
+  const sign = keyFile === undefined ? undefined : await readSigner(resolve(keyFile))
   const project = await validate(directory)
   const script = isScript(project) ? await bundle(project) : undefined
   if (script) say(`wrote ${near(script.file)} (${Math.ceil(script.text.length / 1024)} KiB)`)
@@ -34,7 +52,7 @@ async function build(directory: string, { out, archive }: { out?: string; archiv
     return
   }
   const file = resolve(out ?? join(project.directory, `${project.manifest.name}-${project.manifest.version}.service-plugin`))
-  const names = await writeArchive(project, script?.text, file)
+  const names = await writeArchive(project, { script: script?.text, out: file, sign })
   say(`wrote ${near(file)} (${names.join(', ')})`)
 }
 
@@ -59,7 +77,39 @@ dev
   .description('check, bundle into publish/, and write the .service-plugin archive')
   .option('--out <file>', 'where the archive goes (default: <name>-<version>.service-plugin in the folder)')
   .option('--no-archive', 'only the bundle')
-  .action((directory: string | undefined, options: { out?: string; archive: boolean }) => build(directory ?? '.', options))
+  .addOption(new Option('--sign <key file>', 'sign the archive with a private key of "service dev keygen"').conflicts('archive'))
+  .action((directory: string | undefined, options: BuildOptions) => build(directory ?? '.', options))
+dev
+  .command('keygen')
+  .description('make a key to sign archives with, and print its public half')
+  .option('--out <file>', 'where the private key goes', 'service-plugin.key')
+  .action(keygen)
+dev
+  .command('test [folder-or-archive]')
+  .description('drive the plugin through everything that the protocol says, whatever it is written in')
+  .option('--sample <file>', 'a document that it reads, or a webhook of its platform as JSON')
+  .option('--settings <file.json>', "values of the channel's settings; {sink} is a local server that accepts everything")
+  .option('--no-build', 'test what stands there: do not bundle the source first')
+  .action(async (target: string | undefined, options: TestOptions) => {
+    const { testPlugin } = await import('./test.js')
+    // The plugins under test end with this process when it exits; a signal alone would leave them.
+    for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => process.exit(130))
+    if (!(await testPlugin(target ?? '.', options, say))) process.exitCode = 1
+  })
+dev
+  .command('run [folder]')
+  .description('run it in a live gateway: build, load, reload on save, show states and logs')
+  .option('--url <address>', 'the gateway (default: AGENT_GATEWAY_URL, else http://127.0.0.1:8080)')
+  .option('--token-file <file>', "holds an administrator's token (default: the variable AGENT_GATEWAY_TOKEN)")
+  .option('--plugins-dir <folder>', 'a directory that the gateway scans (default: AGENT_GATEWAY_PLUGINS_DIR)')
+  .option('--inspect [port]', "open a debugger's port, 9229 by default, where the sandbox permits it")
+  .option('--keep', 'leave the plugin in the gateway at the end')
+  .action(async (directory: string | undefined, options: RunOptions) => {
+    const { runPlugin } = await import('./run/run.js')
+    const end = new AbortController()
+    for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => end.abort())
+    await runPlugin(directory ?? '.', options, text => process.stdout.write(text), end.signal)
+  })
 
 try {
   await program.parseAsync()

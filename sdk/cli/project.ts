@@ -1,7 +1,9 @@
 import { readFile, stat } from 'node:fs/promises'
 import { basename, join, relative, resolve } from 'node:path'
+import { EntryError, findEntry } from '../entry.js'
 import type { Manifest } from '../manifest.js'
-import { validateForPublishing, type ManifestProblem } from './publishing.js'
+import { shown } from '../manifestIssues.js'
+import { validateForPublishing, type AddProblem, type ManifestProblem } from './publishing.js'
 
 /** Shown to the developer as it is, without a stack. */
 export class CliError extends Error {}
@@ -23,6 +25,11 @@ export interface CheckedProject {
   lines: string[]
 }
 
+const SCRIPT = /\.[cm]?[jt]sx?$/
+
+/** Whether the entry is bundled: JavaScript and TypeScript are, any other program is shipped as it is. */
+export const isScript = ({ manifest }: { manifest: { entrypoint: string } }): boolean => SCRIPT.test(manifest.entrypoint)
+
 /** Reads and checks a plugin's folder. Throws a `CliError` when there is no manifest at all. */
 export async function checkProject(path: string): Promise<CheckedProject> {
   const directory = resolve(path)
@@ -33,25 +40,33 @@ export async function checkProject(path: string): Promise<CheckedProject> {
       `${file} cannot be read. Run this in a plugin's folder, name the folder, or make one: service dev new <name> --kind channel`,
     )
   })
-  const { problems, manifest } = validateForPublishing(text, { directoryName })
-  const all = [...problems]
+  const { problems, manifest, json, add } = validateForPublishing(text, { directoryName })
+  const files = readFiles(json, add)
   const entrypoint = manifest?.entrypoint
-  const files = manifest ? readFiles(text) : []
-  for (const named of entrypoint === undefined ? [] : [entrypoint, ...files]) {
-    const why = await whyNotInside(directory, named)
-    if (why !== undefined) all.push({ severity: 'error', ...placeOfText(text, named), message: `${JSON.stringify(named)} ${why}` })
-  }
+  if (entrypoint !== undefined) await checkFiles(directory, entrypoint, files, add)
+  if (manifest && entrypoint !== undefined && !SCRIPT.test(entrypoint)) await checkProgram(directory, manifest.name, entrypoint, add)
+  const all = problems()
   const shownFile = relative(process.cwd(), file) || file
   const lines = all.map(({ severity, line, column, message }) => `${shownFile}:${line}:${column}: ${severity}: ${message}`)
   if (!manifest || entrypoint === undefined || all.some(({ severity }) => severity === 'error')) return { problems: all, lines }
   return { project: { directory, directoryName, manifest: { ...manifest, entrypoint }, files }, problems: all, lines }
 }
 
-function readFiles(text: string): string[] {
-  const { files } = JSON.parse(text.replace(/^\ufeff/, '')) as { files?: unknown }
+function readFiles(json: unknown, add: AddProblem): string[] {
+  const files = typeof json === 'object' && json !== null && 'files' in json ? json.files : undefined
   if (files === undefined) return []
   if (Array.isArray(files) && files.every(file => typeof file === 'string' && file !== '')) return files as string[]
-  throw new CliError('manifest.json: "files" must be an array of paths, for example "files": ["templates", "data.json"]')
+  add('error', ['files'], `must be an array of paths, not ${shown(files)}: write for example "files": ["templates", "data.json"]`)
+  return []
+}
+
+async function checkFiles(directory: string, entrypoint: string, files: readonly string[], add: AddProblem): Promise<void> {
+  const why = await whyNotInside(directory, entrypoint)
+  if (why !== undefined) add('error', ['entrypoint'], `${JSON.stringify(entrypoint)} ${why}`)
+  for (const [index, file] of files.entries()) {
+    const wrong = await whyNotInside(directory, file)
+    if (wrong !== undefined) add('error', ['files', index], `${JSON.stringify(file)} ${wrong}`)
+  }
 }
 
 async function whyNotInside(directory: string, path: string): Promise<string | undefined> {
@@ -61,7 +76,21 @@ async function whyNotInside(directory: string, path: string): Promise<string | u
   return found ? undefined : 'does not exist: create it, or correct the path'
 }
 
-function placeOfText(text: string, value: string): { line: number; column: number } {
-  const before = text.slice(0, Math.max(0, text.indexOf(JSON.stringify(value))))
-  return { line: before.split('\n').length, column: before.length - before.lastIndexOf('\n') }
+/** A program in another language needs a runtime configuration that says how it is started. */
+async function checkProgram(directory: string, name: string, entrypoint: string, add: AddProblem): Promise<void> {
+  const stem = basename(entrypoint).replace(/(?<=.)\.[^.]*$/, '')
+  const advice = `write ${stem}.runtimeconfig.json beside it, with {"command": ["python3", "${basename(entrypoint)}"]}`
+  try {
+    const { runtimeConfig, file } = await findEntry(directory, name)
+    if (runtimeConfig === undefined)
+      add(
+        'error',
+        ['entrypoint'],
+        `${JSON.stringify(entrypoint)} is no JavaScript, but the gateway would start ${file}: remove one of them`,
+      )
+  } catch (error) {
+    if (!(error instanceof EntryError)) throw error
+    const why = `${JSON.stringify(entrypoint)} is no JavaScript, so it needs a runtime configuration`
+    add('error', ['entrypoint'], error.missing ? `${why}: ${advice}` : error.message)
+  }
 }

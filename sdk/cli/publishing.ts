@@ -1,7 +1,8 @@
 import { inspectManifest, PLUGIN_INTERFACES, type Manifest } from '../manifest.js'
 import { isSemver } from '../manifestFields.js'
-import { isObject, pathText, shown } from '../manifestIssues.js'
+import { isObject, pathText, shown, type ManifestPath } from '../manifestIssues.js'
 import { JsonError, parseJsonWithPlaces, type Place, type PlacedJson } from './jsonPlaces.js'
+import { nearest } from './nearest.js'
 
 /** One thing that is wrong with a manifest, and where. Errors stop a build, warnings do not. */
 export interface ManifestProblem extends Place {
@@ -9,10 +10,17 @@ export interface ManifestProblem extends Place {
   message: string
 }
 
+/** Adds a problem at a place; the first one there stands. */
+export type AddProblem = (severity: ManifestProblem['severity'], path: ManifestPath, message: string) => void
+
 export interface PublishingCheck {
-  problems: ManifestProblem[]
+  /** Everything found so far, in the order of the file. */
+  problems: () => ManifestProblem[]
   /** Given when there is no error. */
   manifest?: Manifest
+  /** The file's content; absent when it is no JSON. */
+  json?: unknown
+  add: AddProblem
 }
 
 const examples: Record<string, string> = {
@@ -22,39 +30,49 @@ const examples: Record<string, string> = {
   entrypoint: '"entrypoint": "src/index.ts"',
 }
 
+const FIELDS = [
+  ...['name', 'version', 'description', 'author', 'type', 'pluginInterface', 'entrypoint', 'channelType', 'providerType'],
+  ...['supportedExtensions', 'recipientMetadataKey', 'metadata', 'settings', 'permissions', 'files'],
+]
+const SETTING_FIELDS = ['name', 'key', 'type', 'displayName', 'required', 'default']
+const PERMISSION_FIELDS = ['net', 'dataDirectoryMb']
+
 /** Checks the text of a `manifest.json` as it must be to be published: stricter than the gateway, which fills in what is missing. */
 export function validateForPublishing(text: string, { directoryName }: { directoryName: string }): PublishingCheck {
+  const found = new Map<string, ManifestProblem>()
+  const problems = (): ManifestProblem[] => [...found.values()].sort((a, b) => a.line - b.line || a.column - b.column)
   let json: PlacedJson
   try {
     json = parseJsonWithPlaces(text)
   } catch (error) {
     if (!(error instanceof JsonError)) throw error
-    return { problems: [{ severity: 'error', ...error.place, message: `no valid JSON: ${error.message}` }] }
+    found.set('', { severity: 'error', ...error.place, message: `no valid JSON: ${error.message}` })
+    return { problems, add: () => undefined }
   }
-  const problems = new Map<string, ManifestProblem>()
-  const add = (severity: ManifestProblem['severity'], path: readonly (string | number)[], message: string): void => {
+  const add: AddProblem = (severity, path, message) => {
     const where = path.length === 0 ? '' : `${pathText(path)}: `
     const key = JSON.stringify(path)
-    if (!problems.has(key)) problems.set(key, { severity, ...json.placeOf(path), message: where + message })
+    if (!found.has(key)) found.set(key, { severity, ...json.placeOf(path), message: where + message })
   }
   if (isObject(json.value)) checkRequired(json.value, add)
   const inspected = inspectManifest(json.value, { directoryName })
-  if (inspected.kind === 'notPlugin') {
-    add(
-      'error',
-      isObject(json.value) ? ['pluginInterface'] : [],
-      `is missing: write "pluginInterface": with one of ${PLUGIN_INTERFACES.join(', ')}`,
-    )
-  } else {
+  if (inspected.kind === 'notPlugin') addNoInterface(json.value, add)
+  else {
     if (inspected.kind === 'rejected') add('error', inspected.reason.path, inspected.reason.message)
     for (const { path, message } of inspected.warnings) add('warning', path, message)
   }
-  const list = [...problems.values()].sort((a, b) => a.line - b.line || a.column - b.column)
-  const broken = list.some(({ severity }) => severity === 'error')
-  return inspected.kind === 'manifest' && !broken ? { problems: list, manifest: inspected.manifest } : { problems: list }
+  checkSpelling(json.value, add)
+  const broken = problems().some(({ severity }) => severity === 'error')
+  const manifest = inspected.kind === 'manifest' && !broken ? { manifest: inspected.manifest } : {}
+  return { problems, add, json: json.value, ...manifest }
 }
 
-function checkRequired(manifest: Record<string, unknown>, add: (severity: 'error', path: string[], message: string) => void): void {
+function addNoInterface(json: unknown, add: AddProblem): void {
+  const what = `is missing: write "pluginInterface": with one of ${PLUGIN_INTERFACES.join(', ')}`
+  add('error', isObject(json) ? ['pluginInterface'] : [], what)
+}
+
+function checkRequired(manifest: Record<string, unknown>, add: AddProblem): void {
   for (const [name, example] of Object.entries(examples)) {
     const value = Object.hasOwn(manifest, name) ? manifest[name] : undefined
     if (value === undefined) add('error', [name], `is missing: write for example ${example}`)
@@ -63,4 +81,21 @@ function checkRequired(manifest: Record<string, unknown>, add: (severity: 'error
     else if (name === 'version' && !isSemver(value))
       add('error', [name], `${shown(value)} is no SemVer version: write for example ${example}`)
   }
+}
+
+/** Unknown fields are allowed; one that is nearly a known one is a slip. */
+function checkSpelling(json: unknown, add: AddProblem): void {
+  if (!isObject(json)) return
+  const check = (object: unknown, known: readonly string[], path: ManifestPath): void => {
+    if (!isObject(object)) return
+    for (const name of Object.keys(object).filter(key => !known.includes(key))) {
+      const meant = nearest(name, known)
+      if (meant !== undefined && !Object.hasOwn(object, meant))
+        add('warning', [...path, name], `is no field of a manifest: write "${meant}"`)
+    }
+  }
+  check(json, FIELDS, [])
+  check(json.permissions, PERMISSION_FIELDS, ['permissions'])
+  if (Array.isArray(json.settings))
+    for (const [index, setting] of json.settings.entries()) check(setting, SETTING_FIELDS, ['settings', index])
 }

@@ -43,7 +43,12 @@ function commonFiles(name: string, sdk: string): Record<string, unknown> {
       version: '0.1.0',
       private: true,
       type: 'module',
-      scripts: { build: 'service dev build', check: 'tsc', test: 'service dev build --no-archive && node --test test/*.test.mjs' },
+      scripts: {
+        build: 'service dev build',
+        check: 'tsc',
+        dev: 'service dev run',
+        test: 'service dev build --no-archive && node --test test/*.test.mjs',
+      },
       dependencies: { '@agent-gateway/sdk': sdk },
       devDependencies: { '@types/node': '^20.19.0', typescript: '^6.0.0' },
     },
@@ -54,6 +59,6 @@ function commonFiles(name: string, sdk: string): Record<string, unknown> {
       },
       include: ['src'],
     },
-    '.gitignore': 'node_modules/\npublish/\n*.service-plugin\n',
+    '.gitignore': 'node_modules/\npublish/\n*.service-plugin\n*.key\n',
   }
 }

@@ -70,7 +70,7 @@ function isFromPlatform(given: string | undefined, expected: string): boolean {
 const test = `import assert from 'node:assert/strict'
 import { createServer } from 'node:http'
 import { after, before, test } from 'node:test'
-import { startPlugin } from '@agent-gateway/sdk/testing'
+import { startPlugin, testConformance } from '@agent-gateway/sdk/testing'
 
 let plugin
 before(async () => {
@@ -104,6 +104,11 @@ test('sends a reply to the chat', async () => {
   server.close()
   assert.deepEqual(received, [{ chatId: '42', text: 'hi' }])
 })
+
+test('does what the plugin protocol says', async () => {
+  const { checks } = await testConformance(new URL('..', import.meta.url), { settings: { apiToken: 'abc', apiUrl: '{sink}' } })
+  assert.deepEqual(checks.filter(({ outcome }) => outcome === 'fail'), [])
+})
 `
 
 const readme = (name: string): string => `# ${name}
@@ -112,6 +117,7 @@ A channel adapter for Agent Gateway.
 
     npm install
     npm test          # builds publish/${name}.mjs and starts it as the gateway does
+    npm run dev       # runs it in a live gateway and reloads it on save
     npm run build     # writes ${name}-0.1.0.service-plugin
 
 Install it by copying this folder, or the \`.service-plugin\` file, into one of the gateway's plugin directories.

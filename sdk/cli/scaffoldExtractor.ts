@@ -29,7 +29,7 @@ export default defineDocumentExtractor({
 
 const test = (name: string): string => `import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
-import { startPlugin } from '@agent-gateway/sdk/testing'
+import { startPlugin, testConformance } from '@agent-gateway/sdk/testing'
 
 let plugin
 before(async () => {
@@ -45,6 +45,11 @@ test('reads a document', async () => {
 test('refuses an empty one', async () => {
   await assert.rejects(plugin.extract({ name: 'empty.${name}', content: ' ' }), /empty\\.${name} is empty/)
 })
+
+test('does what the plugin protocol says', async () => {
+  const { checks } = await testConformance(new URL('..', import.meta.url))
+  assert.deepEqual(checks.filter(({ outcome }) => outcome === 'fail'), [])
+})
 `
 
 const readme = (name: string): string => `# ${name}
@@ -53,6 +58,7 @@ A document extractor for Agent Gateway.
 
     npm install
     npm test          # builds publish/${name}.mjs and starts it as the gateway does
+    npm run dev       # runs it in a live gateway and reloads it on save
     npm run build     # writes ${name}-0.1.0.service-plugin
 
 Install it by copying this folder, or the \`.service-plugin\` file, into one of the gateway's plugin directories.

@@ -1,5 +1,6 @@
-// Everything that is measured, each side by side with its bare peer in this one run: `npm run bench [rest|calls|start|store]`
+// Everything that is measured, each side by side with its bare peer in this one run: `npm run bench [rest|calls|start|host|store]`
 import { row } from './measured.js'
+import { benchHost } from './host.js'
 import { benchRest } from './rest.js'
 import { benchRpc } from './rpc.js'
 import { benchStart } from './start.js'
@@ -21,7 +22,13 @@ const benchStore = async (): Promise<void> => {
     row(`Store: ${work} / bare SQLite`, `${store.toFixed(0)}/s`, `${bare.toFixed(0)}/s`, ratio, '')
 }
 
-const benches: Record<string, () => Promise<void>> = { rest: benchRest, calls: benchCalls, start: benchStart, store: benchStore }
+const benches: Record<string, () => Promise<void>> = {
+  rest: benchRest,
+  calls: benchCalls,
+  start: benchStart,
+  host: benchHost,
+  store: benchStore,
+}
 
 const wanted = process.argv.slice(2)
 process.stdout.write(

@@ -53,9 +53,10 @@ const benchRecord = async (): Promise<void> => {
     const path = `/api/agents/${(agent.body as { id: string }).id}`
     const koa = await startServer(serverProgram('koa', agent.text))
     servers.push(koa)
+    const same = { Authorization: `Bearer ${token}` }
     const rounds: { ours: number; bare: number }[] = []
     for (let round = 0; round < ROUNDS; round++)
-      rounds.push({ bare: await load(koa.url + path, {}), ours: await load(gateway.url + path, { Authorization: `Bearer ${token}` }) })
+      rounds.push({ bare: await load(koa.url + path, same), ours: await load(gateway.url + path, same) })
     const ours = median(rounds.map(each => each.ours))
     const bare = median(rounds.map(each => each.bare))
     row('REST: authenticated GET of a record / bare Koa', `${ours.toFixed(0)}/s`, `${bare.toFixed(0)}/s`, ours / bare, 'at least 0.50')

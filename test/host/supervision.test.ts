@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict'
-import { readFile, rm, writeFile } from 'node:fs/promises'
+import { rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { RpcError } from '../../sdk/rpc.js'
 import { waitFor } from '../support/waitFor.js'
@@ -38,9 +38,23 @@ describe('a supervised plugin', () => {
     assert.equal(await host.extract('loop', { name: 'a' }), 'v1 read a')
   })
 
-  it('that chooses a version nobody speaks is refused with both', async () => {
+  it('that chooses a version nobody speaks is refused with both, and not tried again', async () => {
     await host.add('old', 'bad-version')
-    await waitFor('the refusal', () => host.core.supervisor('old')?.lastError?.includes('1999-01-01'))
+    const failed = await host.until('old', 'failed')
+    assert.match(failed.reason ?? '', /chose the protocol version 1999-01-01, but this gateway speaks 20/)
+    assert.equal(failed.restarts, 0)
+    await host.core.scan()
+    assert.equal(failed.state, 'failed')
+  })
+
+  it('that ends right after its answers loses none of them', async () => {
+    await host.add('hasty', 'answer-and-exit')
+    const text = 'x'.repeat(60_000)
+    for (let round = 0; round < 4; round++) {
+      const supervisor = await host.until('hasty', 'ready')
+      assert.equal(await host.extract('hasty', { name: text }), `v1 read ${text}`)
+      await waitFor('its end', () => supervisor.restarts > round || supervisor.state !== 'ready')
+    }
   })
 
   it('that never shakes hands is ended in time', async () => {
@@ -110,6 +124,9 @@ describe('a supervised plugin', () => {
   })
 
   it('that takes too much memory outside the heap is ended', async () => {
+    await host.stop()
+    // Pings that it misses while it allocates must not end it first.
+    host = await startHost({ tiers: ['node-permission'], limits: { pingAfter: 60_000 } })
     await host.add('greedy', 'buffer-oom')
     await host.until('greedy', 'ready')
     await assert.rejects(async () => {
@@ -118,6 +135,27 @@ describe('a supervised plugin', () => {
       throw new RpcError(-32003, 'ended later')
     })
     await waitFor('the reason', () => host.core.supervisor('greedy')!.lastError?.includes('of memory, more than 256 MiB'))
+  })
+
+  it('that exhausts its heap, its file descriptors or its share of the disk hurts itself alone, and is told apart', async () => {
+    await host.stop()
+    host = await startHost({ tiers: ['node-permission'], limits: { pingAfter: 60_000, maxStoredBytes: 32 * 1024 * 1024 } })
+    await host.add('bystander')
+    await host.until('bystander', 'ready')
+    for (const mode of ['heap-oom', 'fd-leak', 'disk-fill']) {
+      await host.add(mode, mode)
+      await host.until(mode, 'ready')
+    }
+    const fills = host.extract('disk-fill', { timeoutMs: 20_000 }).catch((error: unknown) => error)
+    assert.equal(await host.extract('fd-leak', { timeoutMs: 20_000 }), 'EMFILE')
+    await assert.rejects(host.extract('heap-oom', { timeoutMs: 30_000 }), closed)
+    await fills
+    const saysOf = (id: string, text: RegExp) =>
+      waitFor(`${id}: ${String(text)}`, () => text.test(host.core.supervisor(id)!.lastError ?? ''))
+    // The limit of its heap, or that of its memory as a whole, whichever is noticed first.
+    await saysOf('heap-oom', /it ended by itself|MiB of memory/)
+    await saysOf('disk-fill', /it stored more than 32 MiB and was ended: clear its data directory/)
+    assert.equal(await host.extract('bystander', { name: 'a' }), 'v1 read a')
   })
 
   it('stays stopped when an administrator stopped it, over scans and restarts of the gateway', async () => {
@@ -166,84 +204,5 @@ describe('a supervised plugin', () => {
     await host.core.scan()
     assert.equal(host.core.supervisor('leaving'), undefined)
     await host.until('staying', 'ready')
-  })
-})
-
-describe('a reload', () => {
-  let host: TestHost
-  beforeEach(async () => {
-    host = await startHost({ tiers: ['node-permission'] })
-  })
-  afterEach(() => host.stop())
-
-  const version = (directory: string, name: string, number: string, mode = 'behave') =>
-    addPlugin(directory, name, mode, { version: number, metadata: { version: number } })
-
-  it('under load fails no call, and every later call meets the new version', async () => {
-    const directory = join(host.plugins, 'swift')
-    await version(directory, 'swift', '1.0.0')
-    await host.until('swift', 'ready')
-    let going = true
-    let calls = 0
-    const callers = Array.from({ length: 32 }, async (_, caller) => {
-      while (going) {
-        const name = `${caller}-${calls++}`
-        const text = await host.extract('swift', { name })
-        assert.ok(text.endsWith(` read ${name}`), text)
-      }
-    })
-    for (const next of ['1.0.1', '1.0.2', '1.0.3']) {
-      await version(directory, 'swift', next)
-      await waitFor(next, () => host.core.supervisor('swift')!.current?.candidate.manifest.version === next)
-      assert.equal(await host.extract('swift', { name: 'x' }), `${next} read x`)
-    }
-    going = false
-    await Promise.all(callers)
-    assert.equal(host.core.supervisor('swift')!.latency.errors, 0)
-    assert.equal(host.core.supervisor('swift')!.restarts, 0)
-  })
-
-  it('to a version that fails leaves the old one serving and says why', async () => {
-    const directory = join(host.plugins, 'careful')
-    await version(directory, 'careful', '1.0.0')
-    const { current } = await host.until('careful', 'ready')
-    await version(directory, 'careful', '2.0.0', 'exit-before-handshake')
-    await waitFor('the complaint', () =>
-      host.core.supervisor('careful')!.lastError?.includes('version 2.0.0 could not replace the running one'),
-    )
-    await writeFile(join(directory, 'manifest.json'), '{ "name": "careful", ')
-    await waitFor('the next complaint', () => host.core.supervisor('careful')!.lastError?.includes('not valid JSON'))
-    assert.equal(host.core.supervisor('careful')!.current, current)
-    assert.equal(await host.extract('careful', { name: 'x' }), '1.0.0 read x')
-    await version(directory, 'careful', '2.0.1')
-    await waitFor('the good one', () => host.core.supervisor('careful')!.current?.candidate.manifest.version === '2.0.1')
-    assert.equal(host.core.supervisor('careful')!.lastError, undefined)
-  })
-
-  it('that an area refuses keeps the old process', async () => {
-    const directory = join(host.plugins, 'wanted')
-    await version(directory, 'wanted', '1.0.0')
-    const { current } = await host.until('wanted', 'ready')
-    const undo = host.core.onHandover((_id, next, old) => {
-      assert.equal(old, current!.process)
-      assert.notEqual(next, old)
-      return Promise.reject(new Error('the channels cannot move'))
-    })
-    await version(directory, 'wanted', '2.0.0')
-    await waitFor('the complaint', () => host.core.supervisor('wanted')!.lastError?.includes('the channels cannot move'))
-    undo()
-    assert.equal(host.core.supervisor('wanted')!.current, current)
-    assert.ok(!current!.process.ended)
-  })
-
-  it('keeps one staged copy a plugin', async () => {
-    const directory = join(host.plugins, 'tidy')
-    for (const next of ['1.0.0', '1.0.1', '1.0.2']) {
-      await version(directory, 'tidy', next)
-      await waitFor(next, () => host.core.supervisor('tidy')?.current?.candidate.manifest.version === next)
-    }
-    const { readdir } = await import('node:fs/promises')
-    await waitFor('one copy', async () => (await readdir(join(host.dataDir, 'plugin-versions', 'tidy'))).length === 1)
-    assert.match(await readFile(join(host.core.supervisor('tidy')!.current!.directory, 'manifest.json'), 'utf8'), /1\.0\.2/)
   })
 })

@@ -4,6 +4,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { PluginHostCore, type HostSettings } from '../../core/host/host.js'
+import { findDeno } from '../../core/host/launch/deno.js'
 import type { TierName } from '../../core/host/launch/tier.js'
 import type { HostLimits } from '../../core/host/policy.js'
 import type { Supervisor } from '../../core/host/supervisor.js'
@@ -13,6 +14,7 @@ import { waitFor } from '../support/waitFor.js'
 const FIXTURE = fileURLToPath(new URL('../fixtures/plugins/misbehaving', import.meta.url))
 
 export const hasBubblewrap = existsSync('/usr/bin/bwrap')
+export const hasDeno = findDeno() !== undefined
 
 /** Limits that make the tests quick; what they order stays the same. */
 export const quick: Partial<HostLimits> = {
@@ -27,6 +29,7 @@ export const quick: Partial<HostLimits> = {
   settle: 100,
   memoryCheck: 200,
   drain: 5_000,
+  probation: 1_500,
 }
 
 export interface TestHost {
@@ -65,6 +68,8 @@ export const startHost = async (
     directories: [],
     minimumTier: 'node-permission',
     allowUnconfined: [],
+    trustedKeys: [],
+    requireSignature: false,
     ...options.settings,
   }
   const stopped = new Set<string>()

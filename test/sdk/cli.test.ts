@@ -1,12 +1,14 @@
 import assert from 'node:assert/strict'
 import { execFile } from 'node:child_process'
-import { createHash } from 'node:crypto'
+import { createHash, generateKeyPairSync } from 'node:crypto'
 import { createWriteStream } from 'node:fs'
-import { mkdir, mkdtemp, readdir, readFile, realpath, rm, symlink, writeFile } from 'node:fs/promises'
+import { chmod, mkdir, mkdtemp, readdir, readFile, realpath, rm, stat, symlink, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { pipeline } from 'node:stream/promises'
 import { fileURLToPath } from 'node:url'
+import { extractArchive } from '../../core/host/extract.js'
+import type { SignatureEvidence } from '../../core/host/signature.js'
 import { archivedFiles } from './zip.js'
 import { startPlugin } from '../../sdk/testing.js'
 
@@ -48,10 +50,6 @@ describe('service dev', () => {
     return names
   }
 
-  before(async () => {
-    const built = await run(process.execPath, [join(root, 'sdk/build.mjs')], root)
-    assert.equal(built.code, 0, built.stderr)
-  })
   beforeEach(async () => {
     folder = await realpath(await mkdtemp(join(tmpdir(), 'service-dev-')))
   })
@@ -68,7 +66,11 @@ describe('service dev', () => {
         run(process.execPath, ['--test', 'my-plugin/test/plugin.test.mjs'], folder),
       ])
       for (const { code, stdout, stderr } of checks) assert.equal(code, 0, stdout + stderr)
-      assert.deepEqual(await unpack('my-plugin/my-plugin-0.1.0.service-plugin', 'unpacked/my-plugin'), ['manifest.json', 'my-plugin.mjs'])
+      assert.deepEqual(await unpack('my-plugin/my-plugin-0.1.0.service-plugin', 'unpacked/my-plugin'), [
+        '.integrity/digests.json',
+        'manifest.json',
+        'my-plugin.mjs',
+      ])
       await rm(join(folder, 'my-plugin'), { recursive: true })
       const alone = join(folder, 'unpacked/my-plugin')
       const plugin = await startPlugin(alone, {
@@ -94,6 +96,75 @@ describe('service dev', () => {
       )
     }
     assert.equal(hashes[0], hashes[1])
+  })
+
+  describe('signs archives', () => {
+    const plain = { name: 'plain', version: '1.0.0', description: 'd', entrypoint: 'index.js', pluginInterface: 'ModelProvider' }
+    const key = 'keys/mine.key'
+    const built = async (...options: string[]): Promise<SignatureEvidence> => {
+      assert.deepEqual(
+        await service('build', 'plain', '--out', 'x.service-plugin', ...options).then(({ code, stderr }) => [code, stderr]),
+        [0, ''],
+      )
+      await rm(join(folder, 'out'), { recursive: true, force: true })
+      await mkdir(join(folder, 'out'))
+      return extractArchive(join(folder, 'x.service-plugin'), join(folder, 'out'))
+    }
+    let publicKey: string
+    beforeEach(async () => {
+      await write('plain/manifest.json', plain)
+      await write('plain/index.js', 'console.log("hello")')
+      const { code, stdout } = await service('keygen', '--out', key)
+      assert.equal(code, 0)
+      publicKey = stdout.trim().split('\n').at(-1)!
+    })
+
+    it('with a key of keygen, and the gateway knows whose it is', async () => {
+      assert.deepEqual(await built(), { kind: 'unsigned' })
+      assert.deepEqual(await built('--sign', key), { kind: 'signed', key: publicKey })
+      assert.deepEqual((await readdir(join(folder, 'out'))).sort(), ['manifest.json', 'plain.mjs'])
+    })
+
+    it('with a key that only its owner can read, and that is never written over', async () => {
+      assert.equal((await stat(join(folder, key))).mode & 0o777, 0o600)
+      const before = await readFile(join(folder, key), 'utf8')
+      const again = await service('keygen', '--out', key)
+      assert.deepEqual([again.code, await readFile(join(folder, key), 'utf8')], [1, before])
+      assert.match(again.stderr, /is there already/)
+      assert.ok(!again.stdout.includes('PRIVATE') && !again.stderr.includes('PRIVATE'))
+      await chmod(join(folder, key), 0o640)
+      const { code, stderr } = await service('build', 'plain', '--sign', key)
+      assert.equal(code, 1)
+      assert.match(stderr, /may be read or written by others than its owner: chmod 600/)
+    })
+
+    it('with no other kind of key, and builds nothing then', async () => {
+      const rsa = generateKeyPairSync('rsa', { modulusLength: 2048 }).privateKey.export({ type: 'pkcs8', format: 'pem' }).toString()
+      for (const [text, why] of [
+        ['nonsense', /holds no unencrypted PEM key/],
+        [rsa, /a key for rsa, not Ed25519/],
+      ] as const) {
+        await writeFile(join(folder, 'other.key'), text, { mode: 0o600 })
+        const { code, stderr } = await service('build', 'plain', '--sign', 'other.key')
+        assert.equal(code, 1)
+        assert.match(stderr, why)
+      }
+      assert.match((await service('build', 'plain', '--sign', 'none.key')).stderr, /none\.key cannot be read: make a key/)
+      assert.match((await service('build', 'plain', '--sign', key, '--no-archive')).stderr, /cannot be used with/)
+      assert.deepEqual((await readdir(join(folder, 'plain'))).sort(), ['index.js', 'manifest.json'])
+    })
+
+    it('and refuses names that no gateway would unpack', async () => {
+      for (const name of ['lib/NUL.txt', 'lib/a:b', '.integrity/x']) {
+        await rm(join(folder, 'plain'), { recursive: true })
+        await write('plain/manifest.json', { ...plain, files: [name.split('/')[0]] })
+        await write('plain/index.js', '')
+        await write(`plain/${name}`, 'x')
+        const { code, stderr } = await service('build', 'plain')
+        assert.equal(code, 1)
+        assert.match(stderr, /^The file name ".*" (is|holds|has) .*: rename it/m)
+      }
+    })
   })
 
   it('leaves the archive out with --no-archive', async () => {
@@ -125,7 +196,7 @@ describe('service dev', () => {
     await write('py/py.runtimeconfig.json', { command: ['python3', '-B', 'py', 'extra.txt', '--flag'] })
     for (const file of ['py', 'extra.txt', 'lib/b.py', 'lib/deep/a.py', 'not-listed.txt']) await write(`py/${file}`, file)
     assert.equal((await service('build', 'py')).code, 0)
-    const expected = ['extra.txt', 'lib/b.py', 'lib/deep/a.py', 'manifest.json', 'py', 'py.runtimeconfig.json']
+    const expected = ['.integrity/digests.json', 'extra.txt', 'lib/b.py', 'lib/deep/a.py', 'manifest.json', 'py', 'py.runtimeconfig.json']
     assert.deepEqual(await unpack('py/py-2.0.0.service-plugin', 'out'), expected)
     assert.equal(await readFile(join(folder, 'out/lib/deep/a.py'), 'utf8'), 'lib/deep/a.py')
   })
@@ -149,11 +220,15 @@ describe('service dev', () => {
         { ...complete, entrypoint: undefined },
         /error: entrypoint: is missing: write for example "entrypoint": "src\/index\.ts"/,
       ],
-      ['an entrypoint that does not exist', { ...complete, entrypoint: 'nowhere.js' }, /:5:17: error: "nowhere\.js" does not exist/],
+      [
+        'an entrypoint that does not exist',
+        { ...complete, entrypoint: 'nowhere.js' },
+        /:5:17: error: entrypoint: "nowhere\.js" does not exist: create it, or correct the path/,
+      ],
       [
         'an entrypoint outside the folder',
         { ...complete, entrypoint: '../index.js' },
-        /error: "\.\.\/index\.js" leaves the plugin's folder/,
+        /error: entrypoint: "\.\.\/index\.js" leaves the plugin's folder/,
       ],
       [
         'no pluginInterface',
@@ -166,6 +241,17 @@ describe('service dev', () => {
         { ...complete, pluginInterface: 'ChannelAdapter', channelType: '9' },
         /error: channelType: "9" does not match/,
       ],
+      [
+        'a list of files that is none',
+        { ...complete, files: 'data' },
+        /:7:12: error: files: must be an array of paths, not "data": write for example "files"/,
+      ],
+      [
+        'a file that does not exist, at its own place',
+        { ...complete, files: ['index.js', 'x', 'data.json'] },
+        /:10:5: error: files\[2\]: "data\.json" does not exist/,
+      ],
+      ['no extension', { ...complete, pluginInterface: 'DocumentExtractor' }, /Write for example "supportedExtensions": \["\.srt"\]/],
       ['a comma too many', '{\n  "name": "x",\n}', /:3:1: error: no valid JSON: remove the comma before "}"/],
       ['single quotes', '{\n  "name": \'x\'\n}', /:2:11: error: no valid JSON: write double quotes/],
       ['a comment', '{ // c\n}', /:1:3: error: no valid JSON: a field name in double quotes/],
@@ -190,6 +276,19 @@ describe('service dev', () => {
       assert.match(stderr, /:10:15: warning: settings\[0\]\.type: must be "string" or "secret", not "number"/)
     })
 
+    it('of fields that are nearly one of the known, while others are left in peace', async () => {
+      const settings = [{ name: 'apiToken', requierd: true, hint: 'from the settings page' }]
+      await write('p/manifest.json', { ...complete, suportedExtensions: ['.x'], Permission: {}, homepage: 'https://example.com', settings })
+      await write('p/index.js', '')
+      const { code, stderr } = await service('validate', 'p')
+      assert.equal(code, 0)
+      assert.match(stderr, /:7:25: warning: suportedExtensions: is no field of a manifest: write "supportedExtensions"/)
+      assert.match(stderr, /:10:17: warning: Permission: is no field of a manifest: write "permissions"/)
+      assert.match(stderr, /warning: settings\[0\]\.requierd: is no field of a manifest: write "required"/)
+      assert.match(stderr, /apiToken" sounds like a secret .* Write "type": "secret"/)
+      assert.doesNotMatch(stderr, /homepage|hint/)
+    })
+
     it('of a folder without a manifest', async () => {
       const { code, stderr } = await service('build', '.')
       assert.equal(code, 1)
@@ -209,7 +308,15 @@ describe('service dev', () => {
     it('of a program in another language without its configuration', async () => {
       await write('p/manifest.json', { ...complete, entrypoint: 'run.py' })
       await write('p/run.py', '')
-      assert.match((await service('build', 'p')).stderr, /run\.py is no JavaScript, so it needs a runtime configuration/)
+      const { stderr } = await service('build', 'p')
+      assert.match(stderr, /:5:17: error: entrypoint: "run\.py" is no JavaScript, so it needs a runtime configuration/)
+      assert.match(stderr, /write run\.runtimeconfig\.json beside it, with \{"command": \["python3", "run\.py"\]\}/)
+      await write('p/run.runtimeconfig.json', { command: 'python3' })
+      assert.match((await service('build', 'p')).stderr, /:5:17: error: entrypoint: run\.runtimeconfig\.json: "command" must be an array/)
+      await write('p/run.runtimeconfig.json', { command: ['python3', 'run.py'] })
+      assert.equal((await service('validate', 'p')).code, 0)
+      await write('p/x.js', '')
+      assert.match((await service('validate', 'p')).stderr, /is no JavaScript, but the gateway would start x\.js: remove one of them/)
     })
 
     it('of a bad name and of a folder in use', async () => {

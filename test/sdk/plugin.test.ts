@@ -156,6 +156,25 @@ describe('a plugin written with the SDK', () => {
       )
     })
 
+    it('speaks the newest version that both sides have, whichever side is the older', async () => {
+      const [older, newer, newest] = ['2026-11-01', '2027-03-01', '2027-09-01']
+      for (const [hosts, plugins, chosen] of [
+        [[newer, older], [newer, older], newer],
+        [[newer, older], [older], older],
+        [[older], [newer, older], older],
+        [[newest, newer], [newer, older], newer],
+        [[newer, older], [newest, newer], newer],
+      ] as const) {
+        const running = await startPlugin(extractorDefinition, { protocolVersions: hosts, pluginVersions: plugins })
+        assert.equal(running.protocolVersion, chosen)
+        await running.stop()
+      }
+      await assert.rejects(
+        startPlugin(extractorDefinition, { protocolVersions: [newest], pluginVersions: [newer, older] }),
+        /the gateway speaks 2027-09-01, this plugin 2027-03-01, 2026-11-01/,
+      )
+    })
+
     it('answers pings, and refuses a second handshake', async () => {
       const running = await started(startPlugin(extractorDefinition))
       assert.deepEqual(await running.peer.request('plugin.ping', {}), {})

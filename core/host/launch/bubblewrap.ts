@@ -1,16 +1,20 @@
 import { existsSync, lstatSync, readlinkSync, realpathSync } from 'node:fs'
 import { dirname, join } from 'node:path'
-import { resolveCommand } from './unconfined.js'
+import { resolveCommand } from '../../../sdk/manifest.js'
+import { denoArguments, denoEnvironment, describeNetwork } from './deno.js'
 import { runProbe } from './runProbe.js'
-import { pluginEnvironment, type Launch, type LaunchRequest, type Tier } from './tier.js'
+import { pluginEnvironment, type Launch, type LaunchRequest, type Network, type Tier } from './tier.js'
 
 const BWRAP = ['/usr/bin/bwrap', '/usr/local/bin/bwrap', '/bin/bwrap'].find(path => existsSync(path)) ?? 'bwrap'
 const PLUGIN = '/plugin'
 const DATA = '/data'
 const EXCHANGE = '/exchange'
-/** What a plugin may put into its own /tmp, which is memory. */
+/** The system's directories that a plugin sees. */
+const SYSTEM = ['/usr', '/bin', '/sbin', '/lib', '/lib32', '/lib64']
+/** What a plugin may put into its own /tmp, which is memory, and as much into /dev/shm. */
 const TMP_BYTES = 64 * 1024 * 1024
 const NODE = '/runtime/node'
+const DENO = '/runtime/deno'
 
 /**
  * Its own namespaces without a way to make more, no capabilities (as root bubblewrap would leave all of them), and an
@@ -18,13 +22,23 @@ const NODE = '/runtime/node'
  */
 const ISOLATION = ['--unshare-all', '--unshare-user', '--cap-drop', 'ALL', '--disable-userns', '--die-with-parent', '--hostname', 'plugin']
 
+const boundedMemory = (path: string): string[] => ['--size', String(TMP_BYTES), '--tmpfs', path]
+
+/** Directories of the gateway that would show because they lie below the system's own. */
+const hide = (paths: readonly string[]): string[] =>
+  paths.flatMap(path =>
+    existsSync(path) && SYSTEM.some(shown => isBelow(realpathSync(path), shown)) ? ['--tmpfs', realpathSync(path)] : [],
+  )
+
+const isBelow = (path: string, directory: string): boolean => existsSync(directory) && path.startsWith(`${realpathSync(directory)}/`)
+
 /** What programs and their libraries need, read only. Of /etc only what the dynamic linker looks at: the rest is the host's business. */
 const systemFiles = (): string[] => [
   '--ro-bind',
   '/usr',
   '/usr',
-  ...['/bin', '/sbin', '/lib', '/lib32', '/lib64'].flatMap(path => {
-    if (!existsSync(path)) return []
+  ...SYSTEM.flatMap(path => {
+    if (path === '/usr' || !existsSync(path)) return []
     return lstatSync(path).isSymbolicLink() ? ['--symlink', readlinkSync(path), path] : ['--ro-bind', path, path]
   }),
   ...['/etc/ld.so.cache', '/etc/localtime', '/etc/alternatives'].flatMap(bindIfThere),
@@ -35,10 +49,11 @@ const systemFiles = (): string[] => [
   '/proc',
   '--dev',
   '/dev',
-  '--size',
-  String(TMP_BYTES),
-  '--tmpfs',
-  '/tmp',
+  ...boundedMemory('/dev/shm'),
+  // What else is below /dev would be memory without a bound.
+  '--remount-ro',
+  '/dev',
+  ...boundedMemory('/tmp'),
 ]
 
 /** Names, certificates and the network itself, for a plugin that may use it. */
@@ -49,23 +64,30 @@ const networkFiles = (): string[] => [
 
 const bindIfThere = (path: string): string[] => (existsSync(path) ? ['--ro-bind', realpathSync(path), path] : [])
 
-const environment = (network: boolean): string[] => {
+const environment = (network: boolean, more: Record<string, string>): string[] => {
   const variables = {
     ...pluginEnvironment(),
     PATH: '/usr/local/bin:/usr/bin:/bin',
     HOME: DATA,
+    ...more,
     ...(network && existsSync('/etc/ssl/certs/ca-certificates.crt') ? { SSL_CERT_DIR: '/etc/ssl/certs' } : {}),
   }
   return Object.entries(variables).flatMap(([name, value]) => ['--setenv', name, value])
 }
 
-const program = ({ entry, directory, maxHeapMb }: LaunchRequest): string[] => {
+const program = (request: LaunchRequest): string[] => {
+  const { entry, directory, maxHeapMb, hostFilter } = request
+  if (hostFilter !== undefined) return [DENO, ...denoArguments({ directory: PLUGIN, dataDir: DATA, exchangeDir: EXCHANGE }, request)]
   if (entry.kind === 'javascript') return [NODE, `--max-old-space-size=${maxHeapMb}`, join(PLUGIN, entry.file)]
   const root = realpathSync(directory)
-  const words = resolveCommand(entry.command, root, entry.file).map(word =>
-    word.startsWith(root) ? PLUGIN + word.slice(root.length) : word,
-  )
+  const words = resolveCommand(root, entry).map(word => (word.startsWith(root) ? PLUGIN + word.slice(root.length) : word))
   return words[0] === 'node' ? [NODE, ...words.slice(1)] : words
+}
+
+const unfiltered = (network: Network): { enforced: string[]; open: string[] } => {
+  if (network.kind === 'none') return { enforced: ['network'], open: [] }
+  if (network.kind === 'open') return { enforced: [], open: ['network'] }
+  return { enforced: [], open: [`network: without Deno this tier cannot hold it to ${network.hosts.join(', ')}`] }
 }
 
 /** Linux namespaces by bubblewrap: the plugin sees its own directory, its own data and the system's programs, nothing else. */
@@ -84,12 +106,14 @@ export const bubblewrap: Tier = {
   accepts: () => true,
   prepare: (request): Launch => {
     const network = request.network.kind !== 'none'
+    const held = request.hostFilter === undefined ? unfiltered(request.network) : describeNetwork(request.network)
     return {
       command: BWRAP,
       args: [
         ...ISOLATION,
         ...systemFiles(),
         ...(network ? networkFiles() : []),
+        ...hide(request.hidden),
         '--ro-bind',
         realpathSync(request.directory),
         PLUGIN,
@@ -101,7 +125,8 @@ export const bubblewrap: Tier = {
         EXCHANGE,
         '--chdir',
         DATA,
-        ...environment(network),
+        ...(request.hostFilter === undefined ? [] : ['--ro-bind', realpathSync(request.hostFilter), DENO]),
+        ...environment(network, request.hostFilter === undefined ? {} : denoEnvironment(DATA)),
         '--',
         ...program(request),
       ],
@@ -117,13 +142,15 @@ export const bubblewrap: Tier = {
         "the gateway's environment",
         'end with the gateway',
         ...(request.entry.kind === 'javascript' ? ['heap size'] : []),
-        ...(network ? [] : ['network']),
+        ...(request.hostFilter === undefined ? [] : ['child processes', 'native add-ons']),
+        ...held.enforced,
       ],
       open: [
-        'child processes inside its sandbox',
+        ...(request.hostFilter === undefined
+          ? ['child processes, worker threads and native add-ons inside its sandbox']
+          : ['worker threads']),
         'memory (watched)',
-        ...(request.network.kind === 'open' ? ['network'] : []),
-        ...(request.network.kind === 'hosts' ? [`network: this tier cannot hold it to ${request.network.hosts.join(', ')}`] : []),
+        ...held.open,
       ],
     }
   },

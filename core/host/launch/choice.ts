@@ -1,11 +1,12 @@
-import type { Entry } from '../entry.js'
+import type { Entry } from '../../../sdk/manifest.js'
 import { bubblewrap } from './bubblewrap.js'
+import { deno, findDeno } from './deno.js'
 import { nodePermission } from './nodePermission.js'
-import { TIERS, type Tier, type TierName } from './tier.js'
+import { TIERS, type Network, type Tier, type TierName } from './tier.js'
 import { unconfined } from './unconfined.js'
 
 /** The tiers, strongest first. */
-const tiers: readonly Tier[] = [bubblewrap, nodePermission]
+const tiers: readonly Tier[] = [bubblewrap, deno, nodePermission]
 
 /** What each tier's probe said; probes run once in a process. */
 const probes = new Map<TierName, Promise<string | undefined>>()
@@ -18,6 +19,7 @@ const probe = (tier: Tier): Promise<string | undefined> => {
 
 export interface TierWish {
   entry: Entry
+  network: Network
   /** The weakest tier that the administrator lets plugins run in. */
   minimum: TierName
   /** The administrator allowed this plugin by name to run without confinement. */
@@ -26,10 +28,11 @@ export interface TierWish {
   available?: readonly TierName[]
 }
 
-export type TierChoice = { tier: Tier } | { refused: string }
+/** `hostFilter`: see `LaunchRequest`. */
+export type TierChoice = { tier: Tier; hostFilter?: string | undefined } | { refused: string }
 
 /** The strongest tier that works here, can hold this program, and is not below the minimum. */
-export const chooseTier = async ({ entry, minimum, mayRunUnconfined, available = TIERS }: TierWish): Promise<TierChoice> => {
+export const chooseTier = async ({ entry, network, minimum, mayRunUnconfined, available = TIERS }: TierWish): Promise<TierChoice> => {
   const reasons: string[] = []
   for (const tier of tiers.filter(({ name }) => available.includes(name))) {
     if (TIERS.indexOf(tier.name) > TIERS.indexOf(minimum))
@@ -37,7 +40,7 @@ export const chooseTier = async ({ entry, minimum, mayRunUnconfined, available =
     else if (!tier.accepts(entry)) reasons.push(`${tier.name} can confine JavaScript only`)
     else {
       const failure = await probe(tier)
-      if (failure === undefined) return { tier }
+      if (failure === undefined) return { tier, hostFilter: await hostFilterFor(tier, entry, network, available) }
       reasons.push(`${tier.name} does not work here: ${failure}`)
     }
   }
@@ -45,4 +48,10 @@ export const chooseTier = async ({ entry, minimum, mayRunUnconfined, available =
   return {
     refused: `no sandbox here can hold this program: ${reasons.join('; ')}. Install bubblewrap, or allow the plugin by name in Service:Plugins:Sandbox:AllowUnconfined`,
   }
+}
+
+/** bubblewrap has the whole network or none. A JavaScript plugin that asks for certain hosts runs in Deno inside it. */
+const hostFilterFor = async (tier: Tier, entry: Entry, network: Network, available: readonly TierName[]): Promise<string | undefined> => {
+  const isWanted = tier === bubblewrap && network.kind === 'hosts' && deno.accepts(entry) && available.includes('deno')
+  return isWanted && (await probe(deno)) === undefined ? findDeno() : undefined
 }

@@ -1,7 +1,7 @@
-import type { Entry } from '../entry.js'
+import type { Entry } from '../../../sdk/manifest.js'
 
-/** How far a plugin is confined, strongest first. `deno` takes its place between the first two. */
-export const TIERS = ['bubblewrap', 'node-permission', 'none'] as const
+/** How far a plugin is confined, strongest first. */
+export const TIERS = ['bubblewrap', 'deno', 'node-permission', 'none'] as const
 export type TierName = (typeof TIERS)[number]
 
 /** A plugin about to be started. */
@@ -14,7 +14,11 @@ export interface LaunchRequest {
   exchangeDir: string
   entry: Entry
   network: Network
+  /** Directories that a sandbox which shows the system's files must not show. */
+  hidden: readonly string[]
   maxHeapMb: number
+  /** A Deno that holds the plugin to its hosts inside a tier that cannot do it alone. */
+  hostFilter?: string | undefined
 }
 
 /** What a plugin may reach: nothing, everything, or what its manifest lists. */

@@ -1,5 +1,6 @@
-import { existsSync, realpathSync } from 'node:fs'
+import { realpathSync } from 'node:fs'
 import { join } from 'node:path'
+import { resolveCommand } from '../../../sdk/manifest.js'
 import { dieWithParent, hasDeathSignal, SURVIVES_KILL } from './reaper.js'
 import { pluginEnvironment, type Launch, type Tier } from './tier.js'
 
@@ -13,7 +14,7 @@ export const unconfined: Tier = {
     const words =
       request.entry.kind === 'javascript'
         ? [process.execPath, `--max-old-space-size=${request.maxHeapMb}`, join(directory, request.entry.file)]
-        : resolveCommand(request.entry.command, directory, request.entry.file)
+        : resolveCommand(directory, request.entry)
     const [command = '', ...args] = dieWithParent(words)
     return {
       command,
@@ -33,10 +34,4 @@ export const unconfined: Tier = {
       ],
     }
   },
-}
-
-/** A command's words, with those that name a file beside the entry made absolute: the plugin runs in its data directory. */
-export const resolveCommand = (command: readonly string[], directory: string, entryFile: string): string[] => {
-  const place = join(directory, entryFile, '..')
-  return command.map((word, index) => (index > 0 && !word.startsWith('-') && existsSync(join(place, word)) ? join(place, word) : word))
 }

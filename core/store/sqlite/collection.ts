@@ -69,10 +69,10 @@ export class SqliteCollection<T extends Document> implements Collection<T> {
     )
   }
 
-  async findOne(filter: Filter<T>, { sort }: { sort?: Sort } = {}): Promise<T | null> {
+  async findOne(filter: Filter<T>, options?: { sort?: Sort }): Promise<T | null> {
     const id = pointId(filter)
     const found = id === undefined ? undefined : this.#readById(id, filter)
-    return found === undefined ? this.#findFirst(filter, sort) : (found as unknown as T | null)
+    return found === undefined ? this.#findFirst(filter, options?.sort) : (found as unknown as T | null)
   }
 
   async find(filter: Filter<T>, { sort, skip, limit = defaultLimit }: FindOptions = {}): Promise<T[]> {

@@ -37,6 +37,6 @@ describe('rate limits', () => {
 
   it('count anonymous callers by address, IPv6 by its /64', () => {
     assert.equal(limitKeyOf(anonymous, '10.0.0.7'), 'address:10.0.0.7')
-    assert.equal(limitKeyOf(anonymous, '2001:db8:1:2:3:4:5:6'), 'address:2001:db8:1:2')
+    assert.equal(limitKeyOf(anonymous, '2001:db8:1:2:3:4:5:6'), 'address:2001:db8:1:2::/64')
   })
 })

@@ -1,7 +1,8 @@
-import { startPlugin, type RunningPlugin } from '@agent-gateway/sdk/testing'
+import { startPlugin, testConformance, type RunningPlugin } from '@agent-gateway/sdk/testing'
 import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
 import { readdirSync } from 'node:fs'
+import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 
 const folder = fileURLToPath(new URL('..', import.meta.url))
@@ -171,5 +172,13 @@ const event = (...lines: string[]): string => calendar('BEGIN:VEVENT', 'UID:1', 
 
   it('writes nothing into its own folder', () => {
     assert.ok(!readdirSync(folder).includes('__pycache__'))
+  })
+
+  it('passes every check of the conformance kit', async () => {
+    const { checks } = await testConformance(folder, { sample: join(folder, 'test/sample.ics') })
+    assert.deepEqual(
+      checks.filter(({ outcome }) => outcome !== 'pass'),
+      [],
+    )
   })
 })

@@ -1,4 +1,4 @@
-import { startPlugin, type RunningPlugin, type TestChannel } from '@agent-gateway/sdk/testing'
+import { startPlugin, testConformance, type RunningPlugin, type TestChannel } from '@agent-gateway/sdk/testing'
 import assert from 'node:assert/strict'
 import { createHmac } from 'node:crypto'
 import { once } from 'node:events'
@@ -240,5 +240,16 @@ describe('the http-channel example', () => {
     assert.deepEqual(await there.send({ recipient: '42', text: 'x' }), {})
     assert.deepEqual(await confined.stop(), { code: 0, signal: null })
     await rm(temporary, { recursive: true })
+  })
+
+  it('passes every check of the conformance kit', async () => {
+    const { checks } = await testConformance(folder, {
+      sample: join(folder, 'test/webhook.json'),
+      settings: { secret, callbackUrl: '{sink}' },
+    })
+    assert.deepEqual(
+      checks.filter(({ outcome }) => outcome !== 'pass'),
+      [],
+    )
   })
 })

@@ -1,4 +1,4 @@
-import { startPlugin, type RunningPlugin } from '@agent-gateway/sdk/testing'
+import { startPlugin, testConformance, type RunningPlugin } from '@agent-gateway/sdk/testing'
 import assert from 'node:assert/strict'
 import { cp, mkdtemp, realpath, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
@@ -103,5 +103,13 @@ describe('the subtitles example', () => {
     await assert.rejects(confined.extract({ name: 'a.srt', content: cue }), /Access to this API has been restricted/)
     assert.deepEqual(await confined.stop(), { code: 0, signal: null })
     await rm(temporary, { recursive: true })
+  })
+
+  it('passes every check of the conformance kit', async () => {
+    const { checks } = await testConformance(folder, { sample: join(folder, 'test/sample.srt') })
+    assert.deepEqual(
+      checks.filter(({ outcome }) => outcome !== 'pass'),
+      [],
+    )
   })
 })

@@ -1,22 +1,5 @@
-/** Lines kept of a plugin's output. */
-const MAX_LINES = 200
 /** Lines a second that go on to the gateway's log; a flood is counted, not written. */
 const MAX_LINES_A_SECOND = 50
-
-/** The newest lines of a plugin's output. */
-export class OutputTail {
-  #lines: string[] = []
-
-  add(line: string): void {
-    this.#lines.push(line)
-    if (this.#lines.length >= 2 * MAX_LINES) this.#lines = this.#lines.slice(-MAX_LINES)
-  }
-
-  /** The newest ones, oldest first. */
-  lines(count = MAX_LINES): string[] {
-    return this.#lines.slice(-Math.min(count, MAX_LINES))
-  }
-}
 
 /** Passes lines on, at most so many a second; says how many were left out. */
 export const throttleLines = <T>(write: (line: T | string) => void): ((line: T) => void) => {

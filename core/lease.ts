@@ -1,8 +1,13 @@
 import { hostname } from 'node:os'
-import { newId } from '../../core/id.js'
-import type { Lease } from './records.js'
+import { newId } from './id.js'
 
-/** How long a gateway holds a task without renewing it, in milliseconds, and how often it renews. */
+/** Who works on something on disk, and until when nobody else may. */
+export interface Lease {
+  by: string
+  until: string
+}
+
+/** How long a gateway holds something without renewing it, in milliseconds, and how often it renews. */
 const LEASE_MS = 20_000
 export const RENEW_MS = 5_000
 

@@ -1,0 +1,51 @@
+import { PassThrough } from 'node:stream'
+import { Reply, type RouteRequest } from './route.js'
+
+const KEEP_ALIVE_MS = 15_000
+/** A client that leaves more than this unread is cut off: it can come back with `Last-Event-ID`. */
+const MAX_UNREAD_BYTES = 4 * 1024 * 1024
+
+/** One event: its data goes out as JSON. */
+export interface StreamedEvent {
+  /** What a client that comes back sends as `Last-Event-ID`. */
+  id: string
+  /** The kind of event; `message` when it is left out. */
+  name?: string
+  data: unknown
+}
+
+/** Whether the client asks for server-sent events rather than for a record. */
+export const wantsEventStream = ({ headers }: Pick<RouteRequest, 'headers'>): boolean =>
+  /\btext\/event-stream\b/i.test(headers.accept ?? '')
+
+/**
+ * Answers with server-sent events until the client goes away or the gateway begins to stop. `subscribe` gets the
+ * function that sends one and returns the undo, which is called once.
+ */
+export const eventStream = async (
+  { draining }: Pick<RouteRequest, 'draining'>,
+  subscribe: (send: (event: StreamedEvent) => void) => () => void,
+): Promise<Reply> => {
+  const { createEventBuffer } = await import('better-sse')
+  const body = new PassThrough({ highWaterMark: MAX_UNREAD_BYTES })
+  const write = (text: string): void => {
+    if (body.destroyed || body.writableEnded) return
+    if (!body.write(text)) body.destroy()
+  }
+  const keepAlive = setInterval(() => {
+    write(': still here\n\n')
+  }, KEEP_ALIVE_MS).unref()
+  const end = (): void => void body.end()
+  write(': connected\n\n')
+  const unsubscribe = subscribe(({ id, name = 'message', data }) => {
+    write(createEventBuffer().push(data, name, id).read())
+  })
+  draining.addEventListener('abort', end)
+  body.once('close', () => {
+    clearInterval(keepAlive)
+    draining.removeEventListener('abort', end)
+    unsubscribe()
+  })
+  if (draining.aborted) end()
+  return new Reply(200, body, { 'Content-Type': 'text/event-stream; charset=utf-8', 'X-Accel-Buffering': 'no' })
+}

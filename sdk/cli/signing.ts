@@ -1,0 +1,49 @@
+import { createPublicKey, generateKeyPairSync } from 'node:crypto'
+import { mkdir, open, readFile, rm, stat } from 'node:fs/promises'
+import { dirname } from 'node:path'
+import { publicKeyText, writeSignature } from '../archiveFormat.js'
+import { CliError } from './project.js'
+
+/** Writes a new private key for its owner only, never over an existing file. Returns the public key. */
+export async function generateKey(file: string): Promise<string> {
+  const { privateKey } = generateKeyPairSync('ed25519')
+  await mkdir(dirname(file), { recursive: true })
+  const handle = await open(file, 'wx', 0o600).catch((error: unknown) => {
+    const why = (error as NodeJS.ErrnoException).code === 'EEXIST' ? 'is there already: name another file with --out' : String(error)
+    throw new CliError(`${file} ${why}`)
+  })
+  try {
+    await handle.writeFile(privateKey.export({ type: 'pkcs8', format: 'pem' }))
+    await handle.sync()
+  } catch (error) {
+    await rm(file, { force: true })
+    throw error
+  } finally {
+    await handle.close()
+  }
+  return publicKeyText(createPublicKey(privateKey))
+}
+
+/** Reads a private key, which nobody but its owner may read. Returns what signs the text of an archive's digests. */
+export async function readSigner(file: string): Promise<(digests: string) => string> {
+  const stats = await stat(file).catch(() => undefined)
+  if (!stats?.isFile()) throw new CliError(`${file} cannot be read: make a key with service dev keygen`)
+  if (process.platform !== 'win32' && (stats.mode & 0o077) !== 0)
+    throw new CliError(`${file} may be read or written by others than its owner: chmod 600 it`)
+  const pem = await readFile(file, 'utf8').catch((error: unknown) => {
+    throw new CliError(`${file} cannot be read: ${(error as Error).message}`)
+  })
+  const sign = (digests: string): string => {
+    try {
+      return writeSignature(digests, pem)
+    } catch (error) {
+      const why = /asn1|decoder|pem|passphrase|unsupported/i.test((error as Error).message)
+        ? 'it holds no unencrypted PEM key'
+        : (error as Error).message
+      throw new CliError(`${file} cannot sign: ${why}. Make a key with service dev keygen`)
+    }
+  }
+  // Before anything is built.
+  sign('')
+  return sign
+}

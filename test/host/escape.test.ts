@@ -1,0 +1,262 @@
+import assert from 'node:assert/strict'
+import { spawn } from 'node:child_process'
+import { cp, writeFile } from 'node:fs/promises'
+import { existsSync } from 'node:fs'
+import { createRequire } from 'node:module'
+import { createServer, type AddressInfo, type Server } from 'node:net'
+import { hostname } from 'node:os'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import type { TierName } from '../../core/host/launch/tier.js'
+import { waitFor } from '../support/waitFor.js'
+import { hasBubblewrap, hasDeno, startHost, type TestHost } from './support.js'
+
+/** What plugins try. Each must come out as their sandbox's published `enforced` and `open` say. */
+interface Attempt {
+  name: string
+  attempt: string
+  options?: () => Record<string, unknown>
+  /** It works only where one of the published `open` says so; elsewhere one of `enforced` says that it does not. */
+  open: RegExp
+  enforced: RegExp
+}
+
+interface Sandbox {
+  name: string
+  tiers: TierName[]
+  net?: string[]
+  missing: string | undefined
+}
+
+const noBubblewrap = hasBubblewrap ? undefined : 'bubblewrap is not installed'
+const noDeno = hasDeno ? undefined : 'deno is not installed'
+const HELD = ['192.0.2.1:443']
+
+const sandboxes: Sandbox[] = [
+  { name: 'bubblewrap', tiers: ['bubblewrap'], missing: noBubblewrap },
+  { name: 'bubblewrap, for certain hosts by Deno inside', tiers: ['bubblewrap', 'deno'], net: HELD, missing: noBubblewrap ?? noDeno },
+  { name: 'bubblewrap, for certain hosts without Deno', tiers: ['bubblewrap'], net: HELD, missing: noBubblewrap },
+  { name: 'deno', tiers: ['deno'], missing: noDeno },
+  { name: 'deno, for certain hosts', tiers: ['deno'], net: HELD, missing: noDeno },
+  { name: 'node-permission', tiers: ['node-permission'], missing: undefined },
+]
+
+const NETWORK = /^network(:|$)/
+const NETWORK_HELD = /^network(,|$)/
+const FILES = { open: /^files/, enforced: /files outside its own directories/ }
+
+for (const sandbox of sandboxes) {
+  describe(`in the sandbox ${sandbox.name}${sandbox.missing === undefined ? '' : ` (skipped: ${sandbox.missing})`}`, function () {
+    let host: TestHost
+    let server: Server
+    let port = 0
+    let secret = ''
+    let socketPath = ''
+
+    before(async function () {
+      if (sandbox.missing !== undefined) this.skip()
+      process.env.GATEWAY_DATABASE_PASSWORD = 'must-not-be-seen'
+      host = await startHost({ tiers: sandbox.tiers })
+      const directory = await host.add('prisoner', 'behave', sandbox.net ? { permissions: { net: sandbox.net } } : {})
+      await cp(anyAddOn(), join(directory, 'add-on.node'))
+      await host.add('neighbour')
+      secret = join(host.dataDir, 'vault.key')
+      await writeFile(secret, 'the key')
+      socketPath = join(host.dataDir, 'a.sock')
+      server = createServer(socket => socket.end('HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n')).listen(0, '::')
+      await waitFor('the port', () => server.listening)
+      port = (server.address() as AddressInfo).port
+      await host.until('prisoner', 'ready')
+      await host.until('neighbour', 'ready')
+    })
+    after(async () => {
+      delete process.env.GATEWAY_DATABASE_PASSWORD
+      if (sandbox.missing !== undefined) return
+      server.close()
+      await host.stop()
+    })
+
+    const published = (): { enforced: string[]; open: string[] } => host.core.supervisor('prisoner')!.current!.launch
+
+    const attempts: Attempt[] = [
+      { name: 'reads the key of the vault', attempt: 'read-outside', options: () => ({ path: secret }), ...FILES },
+      {
+        name: "reads another plugin's files",
+        attempt: 'read-outside',
+        options: () => ({ path: join(host.plugins, 'neighbour', 'manifest.json') }),
+        ...FILES,
+      },
+      {
+        name: "reads another plugin's staged files",
+        attempt: 'read-outside',
+        options: () => ({ path: join(host.core.supervisor('neighbour')!.current!.directory, 'manifest.json') }),
+        ...FILES,
+      },
+      {
+        name: "reads the gateway's own program",
+        attempt: 'read-outside',
+        options: () => ({ path: fileURLToPath(import.meta.url) }),
+        ...FILES,
+      },
+      { name: "reads the system's password hashes", attempt: 'read-outside', options: () => ({ path: '/etc/shadow' }), ...FILES },
+      { name: 'reads outside through a link of its own', attempt: 'link-out', options: () => ({ path: secret }), ...FILES },
+      {
+        name: 'writes into the data directory of the gateway',
+        attempt: 'write-outside',
+        options: () => ({ path: join(host.dataDir, 'planted') }),
+        ...FILES,
+      },
+      { name: 'changes its own program', attempt: 'write-self', ...FILES },
+      {
+        name: 'fills memory by files below /dev',
+        attempt: 'fill-file',
+        options: () => ({ path: '/dev/filler', bytes: 1 << 20 }),
+        ...FILES,
+      },
+      {
+        name: "reads the gateway's environment",
+        attempt: 'read-environment-of',
+        options: () => ({ pid: process.pid }),
+        open: /^files/,
+        enforced: /environment|files/,
+      },
+      { name: 'starts a program', attempt: 'spawn', open: /^child processes/, enforced: /^child processes/ },
+      {
+        name: 'loads a native add-on',
+        attempt: 'load-add-on',
+        options: () => ({ name: 'add-on.node' }),
+        open: /native add-ons/,
+        enforced: /native add-ons/,
+      },
+      { name: 'starts a worker thread', attempt: 'start-worker', open: /worker threads/, enforced: /worker threads/ },
+      {
+        name: "connects to the gateway's own port",
+        attempt: 'connect-out',
+        options: () => ({ port }),
+        open: NETWORK,
+        enforced: NETWORK_HELD,
+      },
+      {
+        name: 'connects by an IPv6 address',
+        attempt: 'connect-out',
+        options: () => ({ port, host: '::1' }),
+        open: NETWORK,
+        enforced: NETWORK_HELD,
+      },
+      {
+        name: 'connects by a name that it may not use',
+        attempt: 'connect-out',
+        options: () => ({ port, host: 'localhost' }),
+        open: NETWORK,
+        enforced: NETWORK_HELD,
+      },
+      {
+        name: 'fetches from the gateway',
+        attempt: 'fetch-out',
+        options: () => ({ url: `http://127.0.0.1:${port}/` }),
+        open: NETWORK,
+        enforced: NETWORK_HELD,
+      },
+    ]
+
+    for (const { name, attempt, options, open, enforced } of attempts) {
+      it(`a plugin ${name} exactly as published`, async () => {
+        const { allowed, error, value } = await host.attempt('prisoner', attempt, options?.())
+        const said = published()
+        const isOpen = said.open.some(line => open.test(line))
+        assert.equal(allowed === true && value !== false, isOpen, `${String(error ?? value)}; open: ${said.open.join('; ')}`)
+        if (!isOpen)
+          assert.ok(
+            said.enforced.some(line => enforced.test(line)),
+            `nothing enforced says so: ${said.enforced.join('; ')}`,
+          )
+        assert.ok(!existsSync(join(host.dataDir, 'planted')))
+      })
+    }
+
+    it('a plugin signals the gateway exactly as published', async () => {
+      // A bystander stands for the gateway: a signal that works would end the tests.
+      const bystander = spawn('sleep', ['60'])
+      const ended = new Promise<string>(resolve => bystander.once('exit', (_code, signal) => resolve(signal ?? 'code')))
+      const { allowed } = await host.attempt('prisoner', 'signal-parent', { pid: bystander.pid }).finally(() => bystander.kill('SIGKILL'))
+      const { open, enforced } = published()
+      assert.equal(
+        allowed,
+        open.some(line => line.startsWith('signals')),
+      )
+      if (!allowed) assert.ok(enforced.some(line => line.includes('signals')))
+      assert.equal(await ended, allowed ? 'SIGTERM' : 'SIGKILL')
+    })
+
+    it('a plugin connects to a socket of the system exactly as published', async () => {
+      const local = createServer(socket => socket.end()).listen(socketPath)
+      await waitFor('the socket', () => local.listening)
+      const { allowed, error } = await host.attempt('prisoner', 'connect-socket', { path: socketPath }).finally(() => local.close())
+      const isOpen = sandbox.tiers[0] === 'node-permission'
+      assert.equal(allowed, isOpen, String(error))
+      assert.equal(published().open.includes('network'), isOpen)
+    })
+
+    it('a plugin gets nothing of the environment of the gateway', async () => {
+      const env = await host.attempt('prisoner', 'print-env')
+      assert.ok(!JSON.stringify(env).includes('must-not-be-seen'))
+      assert.ok(Object.keys(env).length <= 10, Object.keys(env).join())
+      const { allowed, value } = await host.attempt('prisoner', 'read-outside', { path: '/proc/1/environ' })
+      assert.ok(allowed === false || value === '', String(value))
+    })
+
+    it('a plugin writes into its own data directory', async () => {
+      assert.deepEqual((await host.attempt('prisoner', 'write-data')).allowed, true)
+      assert.ok(existsSync(join(host.dataDir, 'plugin-data', 'prisoner', 'kept')))
+    })
+  })
+}
+
+describe(`a plugin that may use certain hosts${noDeno === undefined ? '' : ` (skipped: ${noDeno})`}`, () => {
+  let host: TestHost
+  let server: Server
+  let port = 0
+  before(async function () {
+    if (noDeno !== undefined) this.skip()
+    server = createServer(socket => socket.end()).listen(0, '::')
+    await waitFor('the port', () => server.listening)
+    port = (server.address() as AddressInfo).port
+    host = await startHost({ tiers: hasBubblewrap ? ['bubblewrap', 'deno'] : ['deno'] })
+  })
+  after(async () => {
+    if (noDeno !== undefined) return
+    server.close()
+    await host.stop()
+  })
+
+  const published = (id: string): { enforced: string[]; open: string[] } => host.core.supervisor(id)!.current!.launch
+
+  it('reaches an address inside only when its manifest names it, and that is published', async () => {
+    await host.add('local', 'behave', { permissions: { net: [`127.0.0.1:${port}`] } })
+    await host.until('local', 'ready')
+    assert.equal((await host.attempt('local', 'connect-out', { port })).allowed, true)
+    assert.equal((await host.attempt('local', 'connect-out', { port: port + 1 })).allowed, false)
+    assert.equal((await host.attempt('local', 'connect-out', { port, host: 'localhost' })).allowed, false)
+    assert.match(published('local').open.join('; '), new RegExp(`addresses inside that its manifest names: 127.0.0.1:${port}`))
+  })
+
+  it('is not led inside by a name that it may use', async () => {
+    // This machine's own name leads to an address inside, as a hostile name server would let any name do.
+    const name = hostname().toLowerCase()
+    await host.add('rebound', 'behave', { permissions: { net: [`${name}:${port}`] } })
+    await host.until('rebound', 'ready')
+    assert.equal((await host.attempt('rebound', 'connect-out', { port, host: name })).allowed, false)
+    assert.match(published('rebound').enforced.join('; '), /of private networks, also behind permitted names/)
+  })
+})
+
+/** Some native add-on that was built for this Node. */
+function anyAddOn(): string {
+  const directory = join(createRequire(import.meta.url).resolve('@photostructure/sqlite'), '..', '..')
+  const found = [
+    join(directory, 'prebuilds', `${process.platform}-${process.arch}`, '@photostructure+sqlite.glibc.node'),
+    join(directory, 'build', 'Release', 'phstr_sqlite.node'),
+  ].find(path => existsSync(path))
+  assert.ok(found, `no add-on below ${directory}`)
+  return found
+}
