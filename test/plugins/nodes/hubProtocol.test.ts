@@ -211,8 +211,10 @@ describe('the hub on the wire', () => {
     const ids = await Promise.all(
       Array.from({ length: 24 }, () => send(gateway, admin, 'robot', { command: 'system.info', params, timeoutMs: 120_000 })),
     )
-    const statuses = await Promise.all(ids.map(async id => (await wait(gateway, admin, id, 0)).status as string))
-    assert.ok(statuses.includes('queued'), 'what the connection has no room for stays on disk')
+    await waitFor('a command that the connection has no room for to stay on disk', async () => {
+      const statuses = await Promise.all(ids.map(async id => (await wait(gateway, admin, id, 0)).status as string))
+      return statuses.includes('queued')
+    })
     await untilStatus(gateway, admin, 'robot', 'offline')
     const next = await connect()
     const seen = new Set<string>()
@@ -224,7 +226,7 @@ describe('the hub on the wire', () => {
         next.socket.send(JSON.stringify(message) + END)
       }
       return ids.every(id => seen.has(id))
-    })
+    }, 40_000)
     for (const id of ids) assert.equal((await wait(gateway, admin, id)).status, 'succeeded')
   })
 })
