@@ -12,7 +12,6 @@ import { createExchange, type Exchange } from './exchange.js'
 import { discover, type Candidate, type Rejection, type Served } from './discovery.js'
 import { idFileName } from './idFileName.js'
 import { Installs, type Installation } from './installs.js'
-import { residentBytes } from './memory.js'
 import { defaultLimits, Unfit, type HostLimits } from './policy.js'
 import { readLogParams } from './pluginLog.js'
 import { whyNotTrusted, type SignaturePolicy } from './signature.js'
@@ -20,6 +19,7 @@ import { pruneStaged } from './stage.js'
 import { Supervisor } from './supervisor.js'
 import { throttleLines } from './throttleLines.js'
 import { Unpacker } from './unpacker.js'
+import { UseWatch } from './useWatch.js'
 import { watchDirectories } from './watch.js'
 
 /** What an administrator may change while the gateway runs. */
@@ -69,8 +69,7 @@ export class PluginHostCore {
   #scanning: Promise<void> | undefined
   #scansWanted = 0
   #unwatch: () => Promise<void> = () => Promise.resolve()
-  #memory: NodeJS.Timeout | undefined
-  #checking = false
+  #useWatch: UseWatch | undefined
   #stopped = false
 
   constructor(options: HostOptions) {
@@ -120,7 +119,14 @@ export class PluginHostCore {
     await mkdir(this.#scanDirectories()[0] ?? this.#options.dataDir, { recursive: true, mode: 0o700 })
     await this.scan().finally(this.#firstScan.resolve)
     await this.#watch()
-    this.#memory = setInterval(() => void this.#checkUse(), this.#limits.memoryCheck).unref()
+    this.#useWatch = new UseWatch({
+      intervalMs: this.#limits.memoryCheck,
+      supervisors: () => this.supervisors,
+      directoriesOf: id => ['plugin-data', 'plugin-exchange'].map(kind => this.#directoryOf(kind, id)),
+      onFailure: error => {
+        this.#options.log.warn({ err: error }, 'what plugins use of memory and disk could not be looked at')
+      },
+    })
   }
 
   /** Looks through the directories again and makes what runs agree with them and with the settings. Scans asked for meanwhile become one more. */
@@ -170,7 +176,7 @@ export class PluginHostCore {
   /** Stops every plugin, all at once, each by the stop ladder. */
   async stop(): Promise<void> {
     this.#stopped = true
-    clearInterval(this.#memory)
+    this.#useWatch?.stop()
     this.#starts.clear()
     await this.#unwatch()
     await this.#scanning?.catch(() => undefined)
@@ -351,27 +357,6 @@ export class PluginHostCore {
         this.#options.log.error({ err: error }, 'the plugin directories could not be read')
       })
     })
-  }
-
-  /** Ends what takes more memory or disk than it may. A look that takes longer than the interval is not doubled. */
-  async #checkUse(): Promise<void> {
-    if (this.#checking || this.#stopped) return
-    this.#checking = true
-    try {
-      await this.#checkMemory()
-      for (const supervisor of this.supervisors)
-        await supervisor.checkStorage(['plugin-data', 'plugin-exchange'].map(kind => this.#directoryOf(kind, supervisor.id)))
-    } catch (error) {
-      this.#options.log.warn({ err: error }, 'what plugins use of memory and disk could not be looked at')
-    } finally {
-      this.#checking = false
-    }
-  }
-
-  async #checkMemory(): Promise<void> {
-    const running = this.supervisors.flatMap(({ current }) => (current ? [current.process.pid] : []))
-    const resident = await residentBytes(running)
-    for (const supervisor of this.supervisors) supervisor.checkMemory(supervisor.current && resident?.get(supervisor.current.process.pid))
   }
 
   #scanDirectories(): string[] {
