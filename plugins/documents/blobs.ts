@@ -58,7 +58,7 @@ export class Blobs {
   }
 
   async writeText(id: string, version: number, text: string): Promise<void> {
-    await writeFileAtomically(`${this.path(id, version)}.txt`, text)
+    await writeFileAtomically(`${this.path(id, version)}.txt`, piecesOf(text))
   }
 
   /** `null`: there is none. */
@@ -113,6 +113,18 @@ export class Blobs {
 const ID_PREFIX = 'doc_'
 const SWEEP_BATCH = 500
 const ORPHAN_AGE_MS = 3_600_000
+
+const PIECE_LENGTH = 64 * 1024
+
+/** A text in pieces, none of which ends within a character. */
+function* piecesOf(text: string): Generator<string> {
+  for (let at = 0; at < text.length;) {
+    const last = text.charCodeAt(at + PIECE_LENGTH - 1)
+    const end = at + PIECE_LENGTH - (last >= 0xd800 && last < 0xdc00 ? 1 : 0)
+    yield text.slice(at, end)
+    at = end
+  }
+}
 
 const sync = async (file: string): Promise<void> => {
   const handle = await open(file, 'r+')

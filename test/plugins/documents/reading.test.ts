@@ -76,6 +76,12 @@ describe('documents', () => {
     assert.deepEqual([binary.status, binary.extractor], ['failed', null])
   })
 
+  it('keep long texts whole, whatever their characters', async () => {
+    // One character more than half of them shifts where pieces begin.
+    const text = `x${'😀é'.repeat(150_000)}`
+    assert.equal((await read('long.txt', text)).text, text)
+  })
+
   it('are read in other encodings', async () => {
     assert.equal((await read('bom.txt', Buffer.from([0xef, 0xbb, 0xbf, 0xc3, 0xa9]))).text, 'é')
     assert.equal((await read('utf16.txt', Buffer.from([0xff, 0xfe, 0x41, 0x00, 0xe9, 0x00]))).text, 'Aé')
