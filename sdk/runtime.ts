@@ -22,9 +22,9 @@ export interface PluginService {
   stop(): Promise<void>
 }
 
-/** A plugin, as `defineChannelAdapter` and `defineDocumentExtractor` return it. */
+/** A plugin, as `defineChannelAdapter` and the other `define` functions return it. */
 export interface PluginDefinition {
-  readonly kind: 'channel' | 'extractor'
+  readonly kind: 'channel' | 'extractor' | 'model provider' | 'embedding provider'
   serve(host: PluginHost): PluginService
 }
 
@@ -64,7 +64,7 @@ export function servePlugin(definition: PluginDefinition, { input, output, onEnd
     ((params, context) => {
       if (!service) throw new RpcError(RpcErrorCode.invalidRequest, `${method} came before plugin.initialize`)
       const handler = service.handlers[method] as AnyHandlerOf | undefined
-      if (!handler) throw new RpcError(RpcErrorCode.methodNotFound, `${method}: this plugin is of the other kind (${definition.kind})`)
+      if (!handler) throw new RpcError(RpcErrorCode.methodNotFound, `${method}: this plugin is of another kind (${definition.kind})`)
       return handler(params, context)
     }) satisfies AnyHandlerOf as unknown as HandlerOf<M>
 
@@ -91,6 +91,9 @@ export function servePlugin(definition: PluginDefinition, { input, output, onEnd
       'channel.webhook': forward('channel.webhook'),
       'channel.send': forward('channel.send'),
       'extractor.extract': forward('extractor.extract'),
+      'model.generate': forward('model.generate'),
+      'model.list': forward('model.list'),
+      'embedding.embed': forward('embedding.embed'),
     },
     onNoise: line => process.stderr.write(`The gateway sent what is no message: ${line}\n`),
     onHandlerError: (method, error) => process.stderr.write(`${method} failed: ${describe(error)}\n`),
@@ -114,7 +117,7 @@ export function holdDefinitions(): void {
 export function startSoon(definition: PluginDefinition): void {
   process.nextTick(() => {
     if ((globalThis as Record<symbol, unknown>)[underTest] === true) return
-    if (started) throw new Error('A process is one plugin: defineChannelAdapter or defineDocumentExtractor was called twice')
+    if (started) throw new Error('A process is one plugin: only one of the define functions may be called, and once')
     started = definition
     runPlugin(definition)
   })
