@@ -40,6 +40,7 @@ const describeProvider = ({ id, candidate, current, state, reason }: Supervisor)
   const { manifest } = current?.candidate ?? candidate
   const { pluginInterface, version, providerType, settings } = manifest
   if (!EXPERIMENTAL_INTERFACES.includes(pluginInterface)) return []
+  const isReady = current?.process.connected === true
   const isOff = ['disabled', 'stopped', 'failed', 'rejected'].includes(state)
   return [
     {
@@ -48,8 +49,8 @@ const describeProvider = ({ id, candidate, current, state, reason }: Supervisor)
       version,
       ...(providerType === undefined ? {} : { providerType }),
       settings,
-      state: current ? 'ready' : isOff ? 'off' : 'later',
-      ...(current ? {} : { reason: reason ?? `it is ${state}` }),
+      state: isReady ? 'ready' : isOff ? 'off' : 'later',
+      ...(isReady ? {} : { reason: reason ?? `it is ${state}` }),
     },
   ]
 }
