@@ -1,6 +1,8 @@
 import { definePlugin } from '../../core/plugin.js'
+import { memory } from '../memory/contract.js'
 import { models } from '../models/contract.js'
 import { pluginHost } from '../plugins/contract.js'
+import { currentEmbedder } from './embedders.js'
 import { Generations } from './generations.js'
 import { ModelPlugins } from './modelPlugins.js'
 import { PluginSettings } from './pluginSettings.js'
@@ -9,22 +11,18 @@ import { providerSettings } from './settings.js'
 /** Plugins as providers of models and embeddings, while `Service:Plugins:Experimental` is on. */
 export default definePlugin({
   id: 'providers',
-  needs: { models, host: pluginHost },
+  needs: { models, memory, host: pluginHost },
   settings: providerSettings,
-  setup: ({ needs: { models, host }, settings: { experimental, values, silenceMs, timeoutMs }, onStop }) => {
+  setup: ({ needs: { models, memory, host }, settings: { experimental, values, silenceMs, timeoutMs, embedder }, onStop }) => {
     const settings = new PluginSettings(() => values.get())
     const generations = new Generations(host, () => silenceMs.get())
-    const modelPlugins = new ModelPlugins({
-      host,
-      generations,
-      settings,
-      experimental: () => experimental.get(),
-      timeoutMs: () => timeoutMs.get(),
-    })
+    const common = { host, settings, experimental: () => experimental.get() }
+    const modelPlugins = new ModelPlugins({ ...common, generations, timeoutMs: () => timeoutMs.get() })
     onStop(() => settings.forget())
     onStop(host.onNotification('model.delta', generations.hear))
     onStop(host.onChange(pluginId => modelPlugins.forget(pluginId)))
     onStop(models.extend(modelPlugins))
+    onStop(memory.embedBy(() => currentEmbedder({ ...common, wanted: () => embedder.get() })))
     experimental.onChange(isOn => {
       if (!isOn) modelPlugins.switchOff()
     })

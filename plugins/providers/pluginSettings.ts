@@ -20,9 +20,15 @@ export class PluginSettings {
       const value = isBlank(configured[name]) ? preset : configured[name]
       if (value === undefined) continue
       found[name] = value
-      if ((type === 'secret' || looksLikeSecretName(name)) && !this.#secrets.has(value)) this.#secrets.set(value, registerSecret(value))
+      if (isSecret({ name, type }) && !this.#secrets.has(value)) this.#secrets.set(value, registerSecret(value))
     }
     return found
+  }
+
+  /** Those that are no secrets. */
+  openOf(plugin: PluginProvider): Record<string, string> {
+    const secret = new Set(plugin.settings.filter(isSecret).map(({ name }) => name))
+    return Object.fromEntries(Object.entries(this.of(plugin)).filter(([name]) => !secret.has(name)))
   }
 
   /** What the administrator has to do before the plugin can be used, if anything. */
@@ -38,5 +44,8 @@ export class PluginSettings {
     this.#secrets.clear()
   }
 }
+
+const isSecret = ({ name, type }: Pick<PluginProvider['settings'][number], 'name' | 'type'>): boolean =>
+  type === 'secret' || looksLikeSecretName(name)
 
 const isBlank = (value: string | undefined): boolean => value === undefined || value.trim() === ''

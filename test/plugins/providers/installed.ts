@@ -26,14 +26,14 @@ export class Installed {
   }
 
   /** Writes its files, in another version too, and waits until that one serves. */
-  async install(version = '1.0.0', manifest: Record<string, unknown> = {}): Promise<void> {
+  async install(version: string): Promise<void> {
     const folder = join(this.#gateway.dataDir, 'plugins', this.id)
     await mkdir(folder, { recursive: true })
     const program = join(folder, `${this.id}.mjs`)
     const source = fixture(PROGRAMS[this.#program])
     if (source.endsWith('.mjs')) await cp(source, program)
     else await build({ entryPoints: [source], bundle: true, platform: 'node', format: 'esm', outfile: program, logLevel: 'silent' })
-    await writeFile(join(folder, 'manifest.json'), JSON.stringify({ name: this.id, version, ...this.#manifest, ...manifest }))
+    await writeFile(join(folder, 'manifest.json'), JSON.stringify({ name: this.id, ...this.#manifest, version }))
     await this.#gateway.call('POST', '/plugins/scan', { token: this.#gateway.token })
     await this.until('ready', version)
   }
@@ -82,7 +82,7 @@ export interface Providers extends TestGateway {
     id: string,
     program: keyof typeof PROGRAMS,
     pluginInterface: 'ModelProvider' | 'EmbeddingProvider',
-    manifest?: Record<string, unknown>,
+    manifest?: Record<string, unknown> & { version?: string },
   ): Promise<Installed>
   /** Changes hot settings in the gateway's file. */
   configure(service: Record<string, unknown>): Promise<void>
@@ -103,9 +103,9 @@ export const startProviders = async ({ settings = {}, ...options }: GatewayOptio
     ...gateway,
     token,
     me: new Speaker(gateway, token),
-    add: async (id, program, pluginInterface, manifest = {}) => {
+    add: async (id, program, pluginInterface, { version = '1.0.0', ...manifest } = {}) => {
       const installed = new Installed(providers, id, program, { pluginInterface, ...manifest })
-      await installed.install()
+      await installed.install(version)
       return installed
     },
     configure: async service => {

@@ -75,7 +75,7 @@ describe("a model provider plugin's faults", () => {
       const stray: Script = [
         ['sayAs', 'gen_unknown', 'lost'],
         ['sayAs', '__proto__', 'lost'],
-        ['sayAs', 7 as never, 'lost'],
+        ['sayAs', 7, 'lost'],
         ['raw', 'not json'],
       ]
       assert.equal(await ask([...stray, ['say', 'kept'], ['result', {}], ['sleep', 50], ['say', 'late'], ...stray]), 'kept')
