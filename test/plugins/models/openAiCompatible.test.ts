@@ -202,7 +202,10 @@ describe('a configured model provider', () => {
     await start()
     const directory = await mkdtemp(join(tmpdir(), 'models-test-'))
     const config = new Config({ file: join(directory, 'service.json'), defaults: { 'Service:DataDir': directory, 'Service:Port': '0' } })
-    const app = createApp([modelPlugin, offlinePlugin, identityPlugin, auditPlugin, vaultPlugin], { config, log: createLog({ level: 'silent' }) })
+    const app = createApp([modelPlugin, offlinePlugin, identityPlugin, auditPlugin, vaultPlugin], {
+      config,
+      log: createLog({ level: 'silent' }),
+    })
     await app.start()
     try {
       const answer = async (): Promise<string> => {
