@@ -69,6 +69,8 @@ export class TextSearch<T extends Searchable> {
     // A failed refresh is the failure of the search that asked for it, not of the next one.
     current.refreshing = refreshed.catch(() => undefined)
     await refreshed
+    // Its size is taken anew, which the cache does for what is new to it.
+    this.#indexes.delete(key)
     this.#indexes.set(key, current)
     return current
   }

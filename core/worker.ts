@@ -10,6 +10,7 @@ export const workers = {
   sqliteWorker: 'core/store/sqlite/worker.ts',
   documentParser: 'plugins/documents/parseWorker.ts',
   archiveUnpacker: 'core/host/unpackWorker.ts',
+  vectorSearch: 'plugins/memory/vectorWorker.ts',
 } as const
 
 export type WorkerName = keyof typeof workers

@@ -13,6 +13,7 @@ import nodes from './nodes/index.js'
 import offline from './offline/index.js'
 import externalPlugins from './plugins/index.js'
 import ops from './ops/index.js'
+import providers from './providers/index.js'
 import publicRoutes from './public/index.js'
 import tools from './tools/index.js'
 import vault from './vault/index.js'
@@ -35,6 +36,7 @@ export const plugins: readonly Plugin[] = [
   attachments,
   chat,
   externalPlugins,
+  providers,
   webhooks,
   channels,
   nodes,

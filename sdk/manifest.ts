@@ -16,13 +16,16 @@ export { channelTypePattern, type PluginPermissions } from './manifestFields.js'
 export { EntryError, findEntry, resolveCommand, type Entry } from './entry.js'
 export { looksLikeSecretName } from './secretNames.js'
 
-/** The interfaces a plugin may have. The first two are live; the others are accepted, run, and used by nothing yet. */
+/** The interfaces a plugin may have. The first two are live; the others are accepted and run, two of them as an experiment. */
 export const PLUGIN_INTERFACES = ['ChannelAdapter', 'DocumentExtractor', 'ModelProvider', 'EmbeddingProvider', 'VaultBackend'] as const
 
 export type PluginInterface = (typeof PLUGIN_INTERFACES)[number]
 
 /** Interfaces that the gateway uses. A plugin of another one starts and runs, with a warning. */
 export const WIRED_INTERFACES: readonly PluginInterface[] = ['ChannelAdapter', 'DocumentExtractor']
+
+/** Interfaces that the gateway uses while `Service:Plugins:Experimental` is on. */
+export const EXPERIMENTAL_INTERFACES: readonly PluginInterface[] = ['ModelProvider', 'EmbeddingProvider']
 
 /** A manifest as the gateway understands it: defaults filled in, every field of the right type. */
 export interface Manifest {

@@ -225,6 +225,102 @@ export interface ExtractResult {
   title?: string
 }
 
+// --- Model providers -------------------------------------------------------------------------------------------
+
+/** A call of a tool that the model asks for. */
+export interface GenerateToolCall {
+  /** The model's own name for the call: the tool's message names it again. */
+  id: string
+  /** Of one of the tools in the request. */
+  name: string
+  parameters: Record<string, unknown>
+}
+
+/** One message of a conversation. */
+export interface GenerateMessage {
+  /** `tool`: what a call gave that the assistant's message before it asked for. */
+  role: 'user' | 'assistant' | 'tool'
+  /** A tool's result is JSON; that of a call that failed is its reason. */
+  content: string
+  /** Of an assistant's message: what it asked for. */
+  toolCalls?: GenerateToolCall[]
+  /** Of a tool's message: the call that it answers. */
+  toolCallId?: string
+}
+
+/** A tool that the model may ask for. The gateway runs it and asks again, with the result as a further message. */
+export interface GenerateTool {
+  /** Letters, digits, `_` and `-`, at most 64. */
+  name: string
+  description: string
+  /** JSON Schema of an object. */
+  parameters: Record<string, unknown>
+}
+
+export interface GenerateParams {
+  /** Names this answer in `model.delta`. A call that is tried again has another one. */
+  generationId: string
+  /** The agent's model behind the provider's name and a slash; empty: the provider's own default. */
+  model: string
+  system?: string
+  /** Oldest first; the last is a user's or a tool's. */
+  messages: GenerateMessage[]
+  tools?: GenerateTool[]
+  /** `none`: this answer has to be a text. Default `auto`. */
+  toolChoice?: 'auto' | 'none'
+  /** Every declared setting that has a value, secrets included. */
+  settings: Record<string, string>
+}
+
+export interface GenerateUsage {
+  /** Tokens. */
+  inputTokens?: number
+  outputTokens?: number
+}
+
+/** The answer's text is what `model.delta` brought for it, then `text`. Together at most 1 Mi characters, not blank unless there are `toolCalls`. */
+export interface GenerateResult {
+  text?: string
+  /** At most 64. */
+  toolCalls?: GenerateToolCall[]
+  usage?: GenerateUsage
+}
+
+/** A further piece of an answer's text, sent before the answer itself. It counts as progress. */
+export interface GenerateDeltaParams {
+  generationId: string
+  text: string
+}
+
+export interface ListModelsParams {
+  settings: Record<string, string>
+}
+
+export interface ListModelsResult {
+  /** At most 200, the default first. Names without white space, at most 128 characters. */
+  models: string[]
+}
+
+// --- Embedding providers ---------------------------------------------------------------------------------------
+
+export interface EmbedParams {
+  /** At most 32, each of at most 8,000 characters. */
+  texts: string[]
+  /** Some models embed what is searched for otherwise than what is found. */
+  purpose: 'query' | 'document'
+  settings: Record<string, string>
+}
+
+export interface EmbedResult {
+  /**
+   * One for each text, in order: base64 of 32-bit floats, little-endian. All of one version of a plugin have the same
+   * dimension, at most 4,096; none is all zeros.
+   */
+  vectors: string[]
+  /** The cosine from which on two texts have something to do with each other. Default 0.3. */
+  minSimilarity?: number
+}
+
 // --- The two directions ----------------------------------------------------------------------------------------
 
 export interface Method<Params, Result> {
@@ -243,6 +339,9 @@ export interface HostRequests {
   'channel.webhook': Method<WebhookParams, WebhookResult>
   'channel.send': Method<SendParams, SendResult>
   'extractor.extract': Method<ExtractParams, ExtractResult>
+  'model.generate': Method<GenerateParams, GenerateResult>
+  'model.list': Method<ListModelsParams, ListModelsResult>
+  'embedding.embed': Method<EmbedParams, EmbedResult>
 }
 
 /** Requests of the plugin, answered by the host. */
@@ -260,4 +359,5 @@ export interface SharedNotifications {
 export interface PluginNotifications extends SharedNotifications {
   log: LogParams
   'channel.status': ChannelStatusParams
+  'model.delta': GenerateDeltaParams
 }

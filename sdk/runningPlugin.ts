@@ -5,6 +5,10 @@ import type {
   ChannelStatusParams,
   ChannelTestResult,
   ExtractParams,
+  GenerateDeltaParams,
+  GenerateParams,
+  GenerateToolCall,
+  GenerateUsage,
   HostRequests,
   InboundMessage,
   LogParams,
@@ -53,6 +57,7 @@ export class RunningPlugin {
   readonly #launched: Launched
   readonly #surroundings: Surroundings
   readonly #channels = new Map<string, TestChannel>()
+  readonly #deltas = new Map<string, string[]>()
   #lastNumber = 0
 
   constructor(launched: Launched, surroundings: Surroundings) {
@@ -65,7 +70,11 @@ export class RunningPlugin {
       input: launched.input,
       output: launched.output,
       handlers: { 'channel.receive': ({ channelId, messages, cursor }) => ({ accepted: this.#receive(channelId, messages, cursor) }) },
-      listeners: { log: line => this.logs.push(line), 'channel.status': status => this.statuses.push(status) },
+      listeners: {
+        log: line => this.logs.push(line),
+        'channel.status': status => this.statuses.push(status),
+        'model.delta': ({ generationId, text }: GenerateDeltaParams) => this.#deltas.get(generationId)?.push(text),
+      },
       onNoise: line => this.noise.push(line),
     })
     this.exited = launched.exited.then(async exit => {
@@ -137,6 +146,41 @@ export class RunningPlugin {
     return { text: whole, byFile: text === undefined, ...(title === undefined ? {} : { title }) }
   }
 
+  /** Has a model provider answer: a question, or whatever of the protocol's params matters to the test. */
+  async generate(
+    request: string | Partial<Omit<GenerateParams, 'generationId'>>,
+    options: { signal?: AbortSignal; timeoutMs?: number } = {},
+  ): Promise<TestAnswer> {
+    const asked = typeof request === 'string' ? { messages: [{ role: 'user' as const, content: request }] } : request
+    const generationId = `gen_${++this.#lastNumber}`
+    const pieces: string[] = []
+    this.#deltas.set(generationId, pieces)
+    try {
+      const settings = { ...this.#defaults(), ...asked.settings }
+      const params = { model: '', messages: [], ...asked, settings, generationId }
+      const { text = '', toolCalls = [], usage } = await this.peer.request('model.generate', params, options)
+      return { text: pieces.join('') + text, pieces, toolCalls, ...(usage === undefined ? {} : { usage }) }
+    } finally {
+      this.#deltas.delete(generationId)
+    }
+  }
+
+  /** The names that a model provider lists. */
+  async listModels(settings: Record<string, string> = {}): Promise<string[]> {
+    return (await this.peer.request('model.list', { settings: { ...this.#defaults(), ...settings } })).models
+  }
+
+  /** Has an embedding provider make vectors. */
+  async embed(
+    texts: string[],
+    options: { purpose?: 'query' | 'document'; settings?: Record<string, string>; signal?: AbortSignal; timeoutMs?: number } = {},
+  ): Promise<Float32Array[]> {
+    const { purpose = 'document', settings, ...requestOptions } = options
+    const params = { texts, purpose, settings: { ...this.#defaults(), ...settings } }
+    const { vectors } = await this.peer.request('embedding.embed', params, requestOptions)
+    return vectors.map(decodeVector)
+  }
+
   /** Asks the plugin to end, and kills it after 5 s. Resolves with how it ended. */
   async stop(): Promise<PluginExit> {
     if (this.peer.closed === undefined) {
@@ -180,6 +224,21 @@ export class RunningPlugin {
     else await writeFile(path, document.content)
     return { path, name, extension: extname(name).toLowerCase(), mimeType, size: (await stat(path)).size, outputDir }
   }
+}
+
+/** What a model provider answered. */
+export interface TestAnswer {
+  /** All of it. */
+  text: string
+  /** What was said before the answer itself, piece by piece. */
+  pieces: string[]
+  toolCalls: GenerateToolCall[]
+  usage?: GenerateUsage
+}
+
+function decodeVector(base64: string): Float32Array {
+  const bytes = Buffer.from(base64, 'base64')
+  return Float32Array.from({ length: bytes.length / 4 }, (_, index) => bytes.readFloatLE(index * 4))
 }
 
 /** A webhook's request, as far as it matters to the test. */

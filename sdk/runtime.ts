@@ -23,9 +23,9 @@ export interface PluginService {
   stop(): Promise<void>
 }
 
-/** A plugin, as `defineChannelAdapter` and `defineDocumentExtractor` return it. */
+/** A plugin, as `defineChannelAdapter` and the other `define` functions return it. */
 export interface PluginDefinition {
-  readonly kind: 'channel' | 'extractor'
+  readonly kind: 'channel' | 'extractor' | 'model provider' | 'embedding provider'
   serve(host: PluginHost): PluginService
 }
 
@@ -96,6 +96,9 @@ export function servePlugin(definition: PluginDefinition, options: ServeOptions)
       'channel.webhook': forward('channel.webhook'),
       'channel.send': forward('channel.send'),
       'extractor.extract': forward('extractor.extract'),
+      'model.generate': forward('model.generate'),
+      'model.list': forward('model.list'),
+      'embedding.embed': forward('embedding.embed'),
     },
     onNoise: line => process.stderr.write(`The gateway sent what is no message: ${line}\n`),
     onHandlerError: (method, error) => process.stderr.write(`${method} failed: ${describe(error)}\n`),
@@ -119,7 +122,7 @@ export function holdDefinitions(): void {
 export function startSoon(definition: PluginDefinition): void {
   process.nextTick(() => {
     if ((globalThis as Record<symbol, unknown>)[underTest] === true) return
-    if (started) throw new Error('A process is one plugin: defineChannelAdapter or defineDocumentExtractor was called twice')
+    if (started) throw new Error('A process is one plugin: only one of the define functions may be called, and once')
     started = definition
     runPlugin(definition)
   })

@@ -12,7 +12,7 @@ import { holdDefinitions, type PluginDefinition } from './runtime.js'
 import { RunningPlugin } from './runningPlugin.js'
 import { startInProcess, startProcess } from './testLaunch.js'
 
-export { RunningPlugin, TestChannel, type HostPeer, type TestWebhook } from './runningPlugin.js'
+export { RunningPlugin, TestChannel, type HostPeer, type TestAnswer, type TestWebhook } from './runningPlugin.js'
 export type { PluginExit } from './testLaunch.js'
 export { testConformance, type ConformanceOptions, type ConformanceReport } from './conformance/run.js'
 export type { CheckResult } from './conformance/check.js'

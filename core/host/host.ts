@@ -3,7 +3,7 @@ import { join, resolve } from 'node:path'
 import PQueue from 'p-queue'
 import { RpcError, type RequestOptions } from '../../sdk/rpc.js'
 import { RpcErrorCode, type HostRequests } from '../../sdk/protocol.js'
-import { WIRED_INTERFACES } from '../../sdk/manifest.js'
+import { EXPERIMENTAL_INTERFACES, WIRED_INTERFACES } from '../../sdk/manifest.js'
 import type { Log } from '../log.js'
 import { chooseTier } from './launch/choice.js'
 import type { Launch, Network, TierName } from './launch/tier.js'
@@ -33,6 +33,8 @@ export interface HostSettings {
   /** Public keys whose archives are trusted, and whether only those may run. */
   trustedKeys: readonly string[]
   requireSignature: boolean
+  /** Plugins of `EXPERIMENTAL_INTERFACES` are used. */
+  experimental: boolean
 }
 
 export interface HostOptions {
@@ -302,6 +304,9 @@ export class PluginHostCore {
           'channel.status': params => {
             this.hooks.hear(id, 'channel.status', params)
           },
+          'model.delta': params => {
+            this.hooks.hear(id, 'model.delta', params)
+          },
           log: params => {
             const said = readLogParams(params)
             supervisor.log.add('plugin', said.level, said.text)
@@ -319,7 +324,7 @@ export class PluginHostCore {
   }
 
   async #prepare(candidate: Candidate, directory: string): Promise<{ tier: TierName; launch: Launch }> {
-    const { minimumTier, allowUnconfined } = this.#options.settings()
+    const { minimumTier, allowUnconfined, experimental } = this.#options.settings()
     const mayRunUnconfined = allowUnconfined.some(id => id.toLowerCase() === candidate.id.toLowerCase())
     const choice = await chooseTier({
       entry: candidate.entry,
@@ -332,11 +337,8 @@ export class PluginHostCore {
     const dataDir = this.#directoryOf('plugin-data', candidate.id)
     const exchangeDir = this.#directoryOf('plugin-exchange', candidate.id)
     for (const own of [dataDir, exchangeDir]) await mkdir(own, { recursive: true, mode: 0o700 })
-    if (!WIRED_INTERFACES.includes(candidate.manifest.pluginInterface))
-      this.#warnOnce(
-        candidate.id,
-        `plugin ${candidate.id}: nothing uses plugins of the interface ${candidate.manifest.pluginInterface} yet; it runs all the same`,
-      )
+    const unused = whyUnused(candidate, experimental)
+    if (unused !== undefined) this.#warnOnce(candidate.id, `plugin ${candidate.id}: ${unused}; it runs all the same`)
     const launch = choice.tier.prepare({
       directory,
       dataDir,
@@ -373,6 +375,14 @@ export class PluginHostCore {
     this.#warned.add(key)
     this.#options.log.warn(message)
   }
+}
+
+const whyUnused = ({ manifest: { pluginInterface } }: Candidate, experimental: boolean): string | undefined => {
+  if (WIRED_INTERFACES.includes(pluginInterface)) return undefined
+  if (!EXPERIMENTAL_INTERFACES.includes(pluginInterface)) return `nothing uses plugins of the interface ${pluginInterface} yet`
+  return experimental
+    ? undefined
+    : `nothing uses plugins of the interface ${pluginInterface} yet, unless Service:Plugins:Experimental is switched on`
 }
 
 /** What the plugin may reach: as its manifest asks, else by its interface. */

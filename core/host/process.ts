@@ -118,6 +118,11 @@ export class PluginProcess {
     return this.#ending !== undefined
   }
 
+  /** Whether calls can reach it: not from the moment on when its connection has ended, though the process may still be going. */
+  get connected(): boolean {
+    return !this.ended && this.#peer.closed === undefined
+  }
+
   /** Whether the gateway has begun to stop it. */
   get stopping(): boolean {
     return this.#stopping !== undefined

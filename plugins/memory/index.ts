@@ -3,8 +3,10 @@ import { collection } from '../../core/store/collection.js'
 import { tools } from '../tools/contract.js'
 import { memory } from './contract.js'
 import type { Entry } from './entry.js'
+import { SemanticSearch } from './semanticSearch.js'
 import { MemoryService } from './service.js'
 import { memoryTools } from './tools.js'
+import type { StoredVector } from './vectorRow.js'
 
 export default definePlugin({
   id: 'memory',
@@ -12,9 +14,12 @@ export default definePlugin({
   needs: { tools },
   collections: {
     entries: collection.user<Entry>({ indexes: [{ fields: { idempotencyKey: 1 }, unique: true, sparse: true }] }),
+    vectors: collection.user<StoredVector>({ indexes: [{ fields: { madeBy: 1, createdAt: -1 } }] }),
   },
-  setup: ({ needs, store, onStop }) => {
-    const service = new MemoryService(store.entries)
+  setup: ({ needs, store, log, onStop }) => {
+    const semantic = new SemanticSearch({ entries: store.entries, vectors: store.vectors, log })
+    onStop(() => semantic.close())
+    const service = new MemoryService(store.entries, semantic)
     const [remember, search] = memoryTools(service)
     onStop(needs.tools.register(remember))
     onStop(needs.tools.register(search))

@@ -1,9 +1,11 @@
 import { validationFailed } from '../../core/errors.js'
 import { newId } from '../../core/id.js'
 import { DuplicateKey, type Owner, type ScopedHandle } from '../../core/store/collection.js'
-import { MAX_ENTRY_LENGTH, type Memory, type MemoryHit, type RememberOptions } from './contract.js'
+import { MAX_ENTRY_LENGTH, type Embedder, type Memory, type MemoryHit, type RememberOptions } from './contract.js'
 import type { Entry } from './entry.js'
 import { TextSearch } from '../../core/textSearch.js'
+import { fuse } from './fuse.js'
+import type { SemanticSearch } from './semanticSearch.js'
 
 const MAX_HITS = 50
 /** Candidates asked for beyond the limit, since some may have been removed or superseded meanwhile. */
@@ -13,9 +15,15 @@ const SPARE_CANDIDATES = 20
 export class MemoryService implements Memory {
   readonly #entries: ScopedHandle<Entry>
   readonly #search = new TextSearch<Entry>()
+  readonly #semantic: SemanticSearch
 
-  constructor(entries: ScopedHandle<Entry>) {
+  constructor(entries: ScopedHandle<Entry>, semantic: SemanticSearch) {
     this.#entries = entries
+    this.#semantic = semantic
+  }
+
+  embedBy(find: () => Embedder | undefined): () => void {
+    return this.#semantic.use(find)
   }
 
   async remember(owner: Owner, text: string, options: RememberOptions = {}): Promise<{ id: string }> {
@@ -41,7 +49,12 @@ export class MemoryService implements Memory {
   async search(owner: Owner, query: string, limit: number): Promise<MemoryHit[]> {
     const entries = this.#entries.for(owner)
     const wanted = Math.max(1, Math.min(MAX_HITS, Math.trunc(limit)))
-    const candidates = await this.#search.candidates(owner, entries, query, wanted + SPARE_CANDIDATES)
+    const limited = wanted + SPARE_CANDIDATES
+    const [byWords, byMeaning] = await Promise.all([
+      this.#search.candidates(owner, entries, query, limited),
+      this.#semantic.candidates(owner, query, limited),
+    ])
+    const candidates = fuse(byWords, byMeaning)
     if (candidates.length === 0) return []
     const found = await entries.find({ id: { $in: candidates.map(({ id }) => id) }, supersededBy: { $exists: false } })
     const byId = new Map(found.map(entry => [entry.id, entry]))

@@ -1,5 +1,6 @@
 import type { z } from 'zod'
 import { service } from '../../core/plugin.js'
+import type { GenerateMessage, GenerateTool, GenerateToolCall, GenerateUsage } from '../../sdk/protocol.js'
 
 /** One message of a conversation, oldest first. */
 export interface ModelMessage {
@@ -45,6 +46,17 @@ export interface Generated {
   usage?: { inputTokens?: number; outputTokens?: number }
 }
 
+/** What the list of providers says of one. */
+export interface ProviderDescription {
+  source: 'builtin' | 'configuration' | 'plugin'
+  pluginId?: string
+  /** Names behind the slash, its own default first; empty when it does not say. */
+  models: string[]
+  ready: boolean
+  /** Why it is not ready, or what is wrong with it. */
+  reason?: string
+}
+
 /** One provider of the open set. `model` is the part of the name after the first slash; empty: the provider's default. */
 export interface ModelProvider {
   /** Letters, digits, `_`, `-` and dots; no slash. */
@@ -53,6 +65,37 @@ export interface ModelProvider {
   check(model: string): void
   /** Rejects with `upstream_unavailable` when the provider fails, and never answers in another's place. */
   generate(model: string, request: GenerateRequest): Promise<Generated>
+  describe(): ProviderDescription | Promise<ProviderDescription>
+}
+
+/** What a model is asked once: it answers with a text or by asking for tools. */
+export interface StepRequest {
+  model: string
+  system?: string
+  messages: GenerateMessage[]
+  tools: GenerateTool[]
+  toolChoice: 'auto' | 'none'
+}
+
+export interface Step {
+  text: string
+  toolCalls: GenerateToolCall[]
+  usage: GenerateUsage
+}
+
+/** A provider that makes one step at a time; the models area runs the tools between the steps. */
+export interface SteppedProvider extends Pick<ModelProvider, 'name' | 'check' | 'describe'> {
+  /** For one whole answer, tool calls included, in milliseconds. */
+  timeoutMs(): number
+  /** Rejects with an error whose message says what went wrong, or with a `GatewayError`, or with the reason of `signal`. */
+  step(request: StepRequest, signal: AbortSignal): Promise<Step>
+}
+
+/** Providers that come and go: asked for a name that no registered provider has. */
+export interface ProviderSource {
+  find(name: string): SteppedProvider | undefined
+  /** `isTaken` says of a name that another provider answers to it. */
+  list(isTaken: (name: string) => boolean): SteppedProvider[]
 }
 
 /**
@@ -62,6 +105,8 @@ export interface ModelProvider {
 export interface Models {
   /** Adds a provider; throws when the name is taken. Returns the undo. */
   register(provider: ModelProvider): () => void
+  /** Adds a source of further providers. Returns the undo. */
+  extend(source: ProviderSource): () => void
   /** Throws `upstream_unavailable` when `generate` would, for want of such a provider or model. */
   check(model?: string): void
   /** Answers, calling tools on the way. Rejects with `upstream_unavailable`, or with the reason of `signal`. */

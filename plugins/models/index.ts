@@ -2,6 +2,7 @@ import { registerSecret } from '../../core/redaction.js'
 import { definePlugin } from '../../core/plugin.js'
 import { models } from './contract.js'
 import { openAiCompatible } from './openAiCompatible.js'
+import { modelRoutes } from './routes.js'
 import { defaultModelOf, ModelService } from './service.js'
 import { modelSettings, type ProviderSettings } from './settings.js'
 
@@ -9,8 +10,8 @@ export default definePlugin({
   id: 'models',
   provides: models,
   settings: modelSettings,
-  setup: ({ settings, log, onStop }) => {
-    const service = new ModelService(() => defaultModelOf(settings.default.get(), settings.providers.get()))
+  setup: ({ settings, log, routes, onStop }) => {
+    const service = new ModelService(() => defaultModelOf(settings.default.get(), settings.providers.get()), log)
     let undo: (() => void)[] = []
     const unregister = (): void => {
       for (const step of undo) step()
@@ -25,6 +26,7 @@ export default definePlugin({
     apply(settings.providers.get())
     settings.providers.onChange(apply)
     onStop(unregister)
+    routes(modelRoutes(service))
     return service
   },
 })

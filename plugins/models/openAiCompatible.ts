@@ -1,13 +1,11 @@
-import { upstreamUnavailable, type GatewayError } from '../../core/errors.js'
+import { upstreamUnavailable } from '../../core/errors.js'
 import type { Log } from '../../core/log.js'
-import { redact } from '../../core/redaction.js'
 import { boundedFetch } from './boundedFetch.js'
-import type { Generated, GenerateRequest, ModelMessage, ModelProvider } from './contract.js'
+import type { Generated, GenerateRequest, ModelProvider } from './contract.js'
+import { converse } from './converse.js'
+import { failed } from './failed.js'
 import type { ProviderSettings } from './settings.js'
-import { bindTools } from './toolCalls.js'
 import { unlessAborted } from './unlessAborted.js'
-
-const MAX_REASON_LENGTH = 300
 
 /** A configured endpoint as a provider. The libraries behind it are loaded by its first answer. */
 export const openAiCompatible = (name: string, settings: ProviderSettings, log: Log): ModelProvider => ({
@@ -29,10 +27,13 @@ export const openAiCompatible = (name: string, settings: ProviderSettings, log: 
       throw failed(name, reason)
     }
   },
+  describe: () => ({
+    source: 'configuration',
+    models: settings.Model === undefined ? [] : [settings.Model],
+    ready: true,
+    ...(settings.Model === undefined ? { reason: 'It has no default model: name one as provider/model' } : {}),
+  }),
 })
-
-const failed = (name: string, reason: string): GatewayError =>
-  upstreamUnavailable(`The model provider "${name}" failed: ${redact(reason).slice(0, MAX_REASON_LENGTH)}`)
 
 const ask = async (
   name: string,
@@ -42,49 +43,16 @@ const ask = async (
   signal: AbortSignal,
   log: Log,
 ): Promise<Generated> => {
-  const [{ generateText, stepCountIs }, { createOpenAICompatible }] = await Promise.all([import('ai'), import('@ai-sdk/openai-compatible')])
-  // The library would write its warnings to stdout, which is not its to write to.
-  globalThis.AI_SDK_LOG_WARNINGS = ({ warnings }) => log.warn({ provider: name, warnings }, 'the model library warns')
-  const { tools, calls } = bindTools(request.tools ?? [])
+  const { createOpenAICompatible } = await import('@ai-sdk/openai-compatible')
   const provider = createOpenAICompatible({
     name,
     baseURL: settings.BaseUrl,
     fetch: boundedFetch,
     ...(settings.ApiKey ? { apiKey: settings.ApiKey } : {}),
   })
-  const result = await generateText({
-    model: provider(model),
-    messages: alternating(request.messages),
-    tools,
-    stopWhen: stepCountIs(settings.MaxSteps),
-    // The last step has to be the answer.
-    prepareStep: ({ stepNumber }) => (stepNumber > 0 && stepNumber === settings.MaxSteps - 1 ? { toolChoice: 'none' } : {}),
-    maxRetries: settings.Retries,
-    abortSignal: signal,
-    ...(request.system ? { system: request.system } : {}),
-  })
-  const { inputTokens, outputTokens } = result.totalUsage
-  return {
-    text: result.text,
-    model: `${name}/${model}`,
-    calls,
-    usage: { ...(inputTokens === undefined ? {} : { inputTokens }), ...(outputTokens === undefined ? {} : { outputTokens }) },
-  }
+  const generated = await converse(provider(model), { name, maxSteps: settings.MaxSteps, retries: settings.Retries, log }, request, signal)
+  return { ...generated, model: `${name}/${model}` }
 }
-
-/** One message for each turn of a side: several in a row, as after a failed answer, are refused by some models. */
-const alternating = (messages: ModelMessage[]): { role: 'user' | 'assistant'; content: string }[] => {
-  const merged: { role: 'user' | 'assistant'; content: string }[] = []
-  for (const message of messages) {
-    const last = merged.at(-1)
-    if (last?.role === message.role) last.content += `\n\n${withAttachments(message)}`
-    else merged.push({ role: message.role, content: withAttachments(message) })
-  }
-  return merged
-}
-
-const withAttachments = ({ content, attachments = [] }: ModelMessage): string =>
-  [content, ...attachments.map(({ name, text }) => `Attached document ${JSON.stringify(name)}:\n${text}`)].join('\n\n')
 
 interface CallFailure extends Error {
   statusCode?: number

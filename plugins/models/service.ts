@@ -1,5 +1,7 @@
 import { upstreamUnavailable } from '../../core/errors.js'
-import { OFFLINE, type Generated, type GenerateRequest, type ModelProvider, type Models } from './contract.js'
+import type { Log } from '../../core/log.js'
+import { OFFLINE, type Generated, type GenerateRequest, type ModelProvider, type Models, type ProviderSource } from './contract.js'
+import { stepped } from './stepped.js'
 import { unlessAborted } from './unlessAborted.js'
 
 interface Choice {
@@ -10,11 +12,26 @@ interface Choice {
 /** The open set of providers, and the choice among them. */
 export class ModelService implements Models {
   readonly #providers = new Map<string, ModelProvider>()
+  readonly #sources = new Set<ProviderSource>()
   readonly #defaultModel: () => string
+  readonly #log: Log
 
   /** `defaultModel` names what answers when a request names nothing. */
-  constructor(defaultModel: () => string) {
+  constructor(defaultModel: () => string, log: Log) {
     this.#defaultModel = defaultModel
+    this.#log = log
+  }
+
+  /** What answers when a request names nothing, as `provider/model` or `provider`. */
+  get defaultModel(): string {
+    return this.#defaultModel()
+  }
+
+  /** Every provider, under a name that it answers to. */
+  get providers(): ModelProvider[] {
+    const isTaken = (name: string): boolean => this.#providers.has(name.toLowerCase())
+    const further = [...this.#sources].flatMap(source => source.list(isTaken)).filter(({ name }) => !isTaken(name))
+    return [...this.#providers.values(), ...further.map(provider => stepped(provider, this.#log))]
   }
 
   register(provider: ModelProvider): () => void {
@@ -24,6 +41,11 @@ export class ModelService implements Models {
     return () => {
       if (this.#providers.get(key) === provider) this.#providers.delete(key)
     }
+  }
+
+  extend(source: ProviderSource): () => void {
+    this.#sources.add(source)
+    return () => this.#sources.delete(source)
   }
 
   check(model?: string): void {
@@ -44,7 +66,7 @@ export class ModelService implements Models {
     const slash = name.indexOf('/')
     const providerName = slash < 0 ? name : name.slice(0, slash)
     const model = slash < 0 ? '' : name.slice(slash + 1)
-    const provider = this.#providers.get(providerName.toLowerCase())
+    const provider = this.#find(providerName)
     if (!provider) {
       const where = wanted === undefined ? 'Service:Models:Default' : 'The agent'
       throw upstreamUnavailable(
@@ -53,6 +75,16 @@ export class ModelService implements Models {
     }
     provider.check(model)
     return { provider, model }
+  }
+
+  #find(name: string): ModelProvider | undefined {
+    const registered = this.#providers.get(name.toLowerCase())
+    if (registered) return registered
+    for (const source of this.#sources) {
+      const found = source.find(name)
+      if (found) return stepped(found, this.#log)
+    }
+    return undefined
   }
 }
 

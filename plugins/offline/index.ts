@@ -18,6 +18,7 @@ const offline: ModelProvider = {
     signal.throwIfAborted()
     return { text, model: OFFLINE, calls: [] }
   },
+  describe: () => ({ source: 'builtin', models: [], ready: true }),
 }
 
 export default definePlugin({

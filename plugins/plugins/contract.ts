@@ -1,6 +1,10 @@
+import { setting } from '../../core/config.js'
 import type { Exchange } from '../../core/host/exchange.js'
 import { service } from '../../core/plugin.js'
 import type { HostRequests, PluginNotifications, PluginRequests } from '../../sdk/protocol.js'
+
+/** Whether plugins of the interfaces ModelProvider and EmbeddingProvider are used. */
+export const experimental = setting.boolean('Service:Plugins:Experimental', { default: false, hot: true })
 
 /** One running plugin process after its handshake. Calls reject with an `RpcError` (see sdk/rpc). */
 export interface PluginConnection {
@@ -40,6 +44,20 @@ export interface PluginExtractor {
   ready: boolean
 }
 
+/** A plugin of an interface that is an experiment. Known from the manifest, also while the plugin does not run. */
+export interface PluginProvider {
+  pluginId: string
+  pluginInterface: 'ModelProvider' | 'EmbeddingProvider'
+  version: string
+  /** ModelProvider only: another name of it. */
+  providerType?: string
+  settings: PluginSetting[]
+  /** `later`: it does not run now, and will by itself. `off`: it does not until someone does something about it. */
+  state: 'ready' | 'later' | 'off'
+  /** Why it is not ready. */
+  reason?: string
+}
+
 /**
  * Runs whenever a process of the plugin has finished its handshake and before calls go to it. `old` is the process
  * that it replaces, still running, when this is a reload; rejecting keeps the old one.
@@ -52,12 +70,14 @@ export interface PluginHost {
   readonly discovered: Promise<void>
   channelTypes(): PluginChannelType[]
   extractors(): PluginExtractor[]
+  /** Plugins of the interfaces ModelProvider and EmbeddingProvider, whether they are used or not. */
+  providers(): PluginProvider[]
   /** Calls the plugin's current process. Rejects at once with a retryable `RpcError` when there is none. */
   request<M extends keyof HostRequests>(
     pluginId: string,
     method: M,
     params: HostRequests[M]['params'],
-    options?: { timeoutMs?: number; signal?: AbortSignal },
+    options?: { timeoutMs?: number; hardTimeoutMs?: number; signal?: AbortSignal; onProgress?: () => void },
   ): Promise<HostRequests[M]['result']>
   /** Answers a request that plugins make. One handler a method. Returns the undo. */
   serve<M extends keyof PluginRequests>(

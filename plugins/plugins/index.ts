@@ -8,7 +8,7 @@ import { coreSettings } from '../../core/settings.js'
 import { collection } from '../../core/store/collection.js'
 import { audit } from '../audit/contract.js'
 import { metrics } from '../ops/contract.js'
-import { pluginHost } from './contract.js'
+import { experimental, pluginHost } from './contract.js'
 import { Installer } from './installer.js'
 import { pluginMetrics } from './pluginMetrics.js'
 import { pluginRoutes } from './routes.js'
@@ -38,6 +38,7 @@ export default definePlugin({
     trustedKeys: setting.list('Service:Plugins:TrustedKeys', { default: [], hot: true }),
     /** Only archives that one of the trusted keys signed may run. */
     requireSignature: setting.boolean('Service:Plugins:RequireSignature', { default: false, hot: true }),
+    experimental,
   },
   setup: async ({ needs, store, settings, log, routes, on, onStop }) => {
     const stopped = new Set((await store.stopped.find({}, { limit: 10_000 })).map(({ id }) => id))
@@ -52,6 +53,7 @@ export default definePlugin({
         allowUnconfined: settings.allowUnconfined.get(),
         trustedKeys: settings.trustedKeys.get(),
         requireSignature: settings.requireSignature.get(),
+        experimental: settings.experimental.get(),
       }),
       stopped: {
         has: id => stopped.has(id.toLowerCase()),

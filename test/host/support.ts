@@ -70,6 +70,7 @@ export const startHost = async (
     allowUnconfined: [],
     trustedKeys: [],
     requireSignature: false,
+    experimental: false,
     ...options.settings,
   }
   const stopped = new Set<string>()

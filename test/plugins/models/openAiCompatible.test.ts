@@ -6,6 +6,9 @@ import { join } from 'node:path'
 import { createApp } from '../../../core/app.js'
 import { Config } from '../../../core/config.js'
 import { createLog } from '../../../core/log.js'
+import auditPlugin from '../../../plugins/audit/index.js'
+import identityPlugin from '../../../plugins/identity/index.js'
+import vaultPlugin from '../../../plugins/vault/index.js'
 import modelPlugin from '../../../plugins/models/index.js'
 import offlinePlugin from '../../../plugins/offline/index.js'
 import { models as modelsRef } from '../../../plugins/models/contract.js'
@@ -199,7 +202,10 @@ describe('a configured model provider', () => {
     await start()
     const directory = await mkdtemp(join(tmpdir(), 'models-test-'))
     const config = new Config({ file: join(directory, 'service.json'), defaults: { 'Service:DataDir': directory, 'Service:Port': '0' } })
-    const app = createApp([modelPlugin, offlinePlugin], { config, log: createLog({ level: 'silent' }) })
+    const app = createApp([modelPlugin, offlinePlugin, identityPlugin, auditPlugin, vaultPlugin], {
+      config,
+      log: createLog({ level: 'silent' }),
+    })
     await app.start()
     try {
       const answer = async (): Promise<string> => {
