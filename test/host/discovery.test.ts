@@ -93,7 +93,12 @@ describe('discovery', () => {
       await write('plugins/d/x.py')
       const reasons = (await scan()).rejected.map(({ reason }) => reason)
       assert.equal(reasons.length, 4)
-      for (const [index, why] of [/no program found/, /is not valid JSON/, /needs a "command"/, /must be a list of words/].entries())
+      for (const [index, why] of [
+        /no program found/,
+        /is not valid JSON/,
+        /"command" must say how to run it/,
+        /must be a list of words/,
+      ].entries())
         assert.match(reasons[index]!, why)
     })
   })

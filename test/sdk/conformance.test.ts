@@ -80,7 +80,7 @@ describe('the conformance kit', () => {
   }
   for (const [fault, names] of Object.entries(faults)) {
     it(`finds ${fault} as ${names.join(', ')}`, async () => {
-      const report = await testConformance(await write(fault), { sample, answerMs: 3000 })
+      const report = await testConformance(await write(fault), { sample, answerMs: 8000 })
       assert.deepEqual(failed(report), names, JSON.stringify(report.checks.filter(({ outcome }) => outcome === 'fail')))
       assert.equal(report.passed, false)
     })
