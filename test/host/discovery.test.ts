@@ -97,7 +97,7 @@ describe('discovery', () => {
         /no program found/,
         /is not valid JSON/,
         /"command" must say how to run it/,
-        /must be a list of words/,
+        /must be an array of 1 to 32 words/,
       ].entries())
         assert.match(reasons[index]!, why)
     })
