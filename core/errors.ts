@@ -56,6 +56,11 @@ export const notAuthorized = (message: string, details?: ErrorDetails): GatewayE
 export const missingPermission = (permission: string): GatewayError =>
   notAuthorized(`This needs the permission ${permission}`, { permission })
 
+/** The gateway cannot start for a reason outside of it that an operator can mend: the message says which, and is shown alone. */
+export class StartError extends Error {
+  override readonly name = 'StartError'
+}
+
 /** `what` names the kind of resource: `notFound('Agent')`. Also used for what the caller may not see. */
 export const notFound = (what: string): GatewayError => new GatewayError('not_found', `${what} not found`)
 

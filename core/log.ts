@@ -9,10 +9,10 @@ export interface LogOptions {
   write?: (line: string) => void
 }
 
-/** The structured log: one JSON document a line, on stderr, with every known secret value redacted. */
+/** The structured log: one JSON document a line, on stderr, its level by name, with every known secret value redacted. */
 export const createLog = ({ level, write = line => process.stderr.write(line) }: LogOptions): Log =>
   pino(
-    { level, base: null, timestamp: pino.stdTimeFunctions.isoTime },
+    { level, base: null, timestamp: pino.stdTimeFunctions.isoTime, formatters: { level: label => ({ level: label }) } },
     {
       write: (line: string) => {
         write(`${redactJson(line.trimEnd())}\n`)

@@ -4,9 +4,10 @@ import { createApp } from './app.js'
 import { Config } from './config.js'
 import { ConfigError } from './configLayers.js'
 import { watchConfig } from './configWatch.js'
+import { StartError } from './errors.js'
 import { createLog } from './log.js'
-import { PluginOrderError } from './order.js'
 import { coreSettings } from './settings.js'
+import { explainStart } from './startFailure.js'
 import { plugins } from '../plugins/index.js'
 
 const USAGE = `usage: agent-gateway [--config FILE] [--default KEY=VALUE]...
@@ -48,10 +49,15 @@ const main = async (): Promise<void> => {
   process.stdout.write(`listening on ${url}\n`)
 }
 
-const readArguments = (): { config?: string; default?: string[]; help?: boolean } =>
-  parseArgs({
-    options: { config: { type: 'string' }, default: { type: 'string', multiple: true }, help: { type: 'boolean', short: 'h' } },
-  }).values
+const readArguments = (): { config?: string; default?: string[]; help?: boolean } => {
+  try {
+    return parseArgs({
+      options: { config: { type: 'string' }, default: { type: 'string', multiple: true }, help: { type: 'boolean', short: 'h' } },
+    }).values
+  } catch (error) {
+    throw new StartError(`${(error as Error).message}\n${USAGE}`, { cause: error })
+  }
+}
 
 const splitPair = (pair: string): [string, string] => {
   const at = pair.indexOf('=')
@@ -65,15 +71,21 @@ const defaultConfigFile = (defaults: Record<string, string>): string => {
   return join(beside.bind(coreSettings.dataDir).get(), 'service.json')
 }
 
-/** The first SIGTERM or SIGINT stops gracefully; a second one ends the process at once. */
+/** A second signal within this time, in milliseconds, is the first one again: npm passes on what its whole process group has got. */
+const SAME_SIGNAL_MS = 500
+
+/** The first SIGTERM or SIGINT stops gracefully; another one ends the process at once. */
 const stopOnSignals = (stop: () => Promise<void>, log: ReturnType<typeof createLog>): { requested: boolean } => {
   const state = { requested: false }
+  let firstAt = 0
   const onSignal = (signal: NodeJS.Signals): void => {
     if (state.requested) {
+      if (performance.now() - firstAt < SAME_SIGNAL_MS) return
       log.warn(`${signal} again: ending now`)
       process.exit(1)
     }
     state.requested = true
+    firstAt = performance.now()
     log.info(`${signal}: stopping`)
     setTimeout(() => {
       log.error(`the stop took more than ${STOP_DEADLINE_MS / 1000} s: ending now`)
@@ -91,16 +103,7 @@ const stopOnSignals = (stop: () => Promise<void>, log: ReturnType<typeof createL
   return state
 }
 
-/** One line for what a person can mend; the whole error for what is our mistake. */
-const explain = (error: unknown): string => {
-  if (error instanceof ConfigError || error instanceof PluginOrderError) return error.message
-  if (!(error instanceof Error)) return String(error)
-  if ((error as NodeJS.ErrnoException).code === 'EADDRINUSE')
-    return `${error.message}: another program uses this port. Stop it, or choose another with Service__Port=8081`
-  return error.cause instanceof ConfigError ? error.message : (error.stack ?? error.message)
-}
-
 main().catch((error: unknown) => {
-  process.stderr.write(`agent-gateway could not start. ${explain(error)}\n`)
+  process.stderr.write(`agent-gateway could not start. ${explainStart(error)}\n`)
   process.exit(1)
 })

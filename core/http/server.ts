@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import Koa, { type Context } from 'koa'
 import compress from 'koa-compress'
 import type { Config, SettingValues } from '../config.js'
-import { notFound } from '../errors.js'
+import { GatewayError } from '../errors.js'
 import type { Log } from '../log.js'
 import type { coreSettings } from '../settings.js'
 import { credentialKind, Gatekeeper, isBadCredential } from './access.js'
@@ -40,6 +40,9 @@ interface Known {
 }
 
 const nothing = (): Promise<void> => Promise.resolve()
+
+const nothingAt = (path: string): GatewayError =>
+  new GatewayError('not_found', `There is nothing at ${path.slice(0, 200)}: the API is below /api, its description at /openapi`)
 
 /** Streams too: their length is often not known. Not live events, which compressing would hold back. */
 const isWorthCompressing = ({ body, type }: Context): boolean =>
@@ -212,7 +215,7 @@ export class HttpServer {
     let upload: Upload | undefined
     try {
       const target = apiTarget(ctx.path)
-      if (!target) throw notFound(`${ctx.path.slice(0, 200)} (the API is below /api, its description at /openapi)`)
+      if (!target) throw nothingAt(ctx.path)
       for (const gate of this.#gates) gate(target.path)
       const match = this.#router.find(ctx.method, target.path)
       const { route } = match

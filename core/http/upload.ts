@@ -6,11 +6,21 @@ import { isDiskFull } from '../files.js'
 import { wrongType } from './body.js'
 import type { UploadedFile } from './route.js'
 
-/** Files in one form, and bytes of all its other fields together. */
+/** Files in one form; its other fields, and the bytes of all of them together. */
 const MAX_FILES = 10
+const MAX_FIELDS = 1000
 const MAX_FIELD_BYTES = 1024 * 1024
 const MAX_NAME_LENGTH = 255
 const UNKNOWN_TYPE = 'application/octet-stream'
+
+/** The parser's codes for what a form can have too much of, other than bytes of files. */
+const TOO_MUCH: Record<number, string> = {
+  1006: `its fields that are not files are larger than ${MAX_FIELD_BYTES} bytes together`,
+  1007: `it has more than ${MAX_FIELDS} fields`,
+  1015: `it has more than ${MAX_FILES} files`,
+}
+/** The parser's code for a `Content-Transfer-Encoding` that it does not know, which it reports as the server's fault (501). */
+const UNKNOWN_ENCODING = 1014
 
 export interface Upload {
   files: UploadedFile[]
@@ -42,6 +52,7 @@ export const readUpload = async (request: IncomingMessage, { field, maxBytes, di
     maxFiles: MAX_FILES,
     maxFileSize: maxBytes,
     maxTotalFileSize: maxBytes,
+    maxFields: MAX_FIELDS,
     maxFieldsSize: MAX_FIELD_BYTES,
     allowEmptyFiles: true,
     minFileSize: 0,
@@ -106,9 +117,11 @@ const closing = (error: GatewayError): GatewayError => {
 const translate = (error: unknown, maxBytes: number): unknown => {
   if (error instanceof GatewayError) return error
   if (isDiskFull(error)) return closing(diskFull(error))
-  const status = (error as { httpCode?: number }).httpCode
-  const message = (error as Error).message
+  const { httpCode: status, code = 0, message } = error as Error & { httpCode?: number; code?: number }
+  const tooMuch = TOO_MUCH[code]
+  if (tooMuch !== undefined) return closing(new GatewayError('payload_too_large', `The form cannot be taken: ${tooMuch}`))
   if (status === 413) return closing(payloadTooLarge('The upload', maxBytes))
-  if (status !== undefined && status < 500) return closing(invalidRequest(`The form could not be read: ${message}`))
+  if (code === UNKNOWN_ENCODING || (status !== undefined && status < 500))
+    return closing(invalidRequest(`The form could not be read: ${message}`))
   return error
 }

@@ -1,4 +1,5 @@
 import type { Db, MongoClient } from 'mongodb'
+import { StartError } from '../errors.js'
 import type { Log } from '../log.js'
 import type { Collection, CollectionSpec, Document, Store } from './collection.js'
 import { MongoCollection, type MongoRow } from './mongo/collection.js'
@@ -20,22 +21,34 @@ const connectTimeoutMs = 10_000
 /** Opens the store on a MongoDB server. Throws when it cannot be reached within 10 s. The error does not repeat the connection string. */
 export const openMongoStore = async ({ uri, log, database }: MongoOptions): Promise<Store> => {
   const { MongoClient: Client } = await import('mongodb')
-  const client = new Client(uri, {
-    serverSelectionTimeoutMS: connectTimeoutMs,
-    writeConcern: { w: 'majority', journal: true },
-    readPreference: 'primary',
-    ignoreUndefined: true,
-    appName: 'agent-gateway',
-  })
+  const client = createClient(Client, uri)
   try {
     await client.connect()
   } catch (error) {
     await client.close()
-    throw new Error(`The MongoDB server cannot be reached: ${(error as Error).message}. Check Service:Store:MongoUri and the server`, {
+    throw new StartError(`The MongoDB server cannot be reached: ${(error as Error).message}. Check Service:Store:MongoUri and the server`, {
       cause: error,
     })
   }
   return new MongoStore(client, client.db(database ?? (client.options.dbName === 'test' ? defaultDatabase : client.options.dbName)), log)
+}
+
+const createClient = (Client: typeof MongoClient, uri: string): MongoClient => {
+  try {
+    return new Client(uri, {
+      serverSelectionTimeoutMS: connectTimeoutMs,
+      writeConcern: { w: 'majority', journal: true },
+      readPreference: 'primary',
+      ignoreUndefined: true,
+      appName: 'agent-gateway',
+    })
+  } catch (error) {
+    // The driver's own message may repeat the string, with the password in it.
+    throw new StartError(
+      'Service:Store:MongoUri cannot be read: write mongodb://USER:PASSWORD@HOST:PORT/DATABASE, with special characters as percent-encodings',
+      { cause: error },
+    )
+  }
 }
 
 interface Declared {

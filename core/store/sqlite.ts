@@ -1,5 +1,6 @@
 import { chmodSync, closeSync, mkdirSync, openSync } from 'node:fs'
 import { dirname } from 'node:path'
+import { StartError } from '../errors.js'
 import type { Log } from '../log.js'
 import type { Collection, CollectionSpec, Document, Store } from './collection.js'
 import { Aggregations } from './sqlite/aggregate.js'
@@ -52,7 +53,7 @@ export const openSqliteStore = async ({ file, log, maxBytes }: SqliteOptions): P
 }
 
 const cannotOpen = (file: string, error: unknown): Error =>
-  new Error(`The store ${file} cannot be opened: ${(explain(error) as Error).message}`, { cause: error })
+  new StartError(`The store ${file} cannot be opened: ${(explain(error) as Error).message}`, { cause: error })
 
 class SqliteStore implements Store {
   readonly engine = 'sqlite'

@@ -2,6 +2,7 @@ import { randomBytes } from 'node:crypto'
 import { ConfigError } from '../../core/configLayers.js'
 import { GatewayError } from '../../core/errors.js'
 import { ADMIN_ROLE } from '../../core/http/caller.js'
+import type { Log } from '../../core/log.js'
 import { registerSecret } from '../../core/redaction.js'
 import type { Users } from './users.js'
 
@@ -18,9 +19,13 @@ export interface FirstAdministrator {
 export const ensureAdministrator = async (
   users: Users,
   { email, password }: FirstAdministrator,
-  show: (text: string) => Promise<void>,
+  { show, log }: { show: (text: string) => Promise<void>; log: Pick<Log, 'info'> },
 ): Promise<void> => {
-  if (await users.administrator()) return
+  if (await users.administrator()) {
+    if (password)
+      log.info('there is an administrator already, who keeps the present password: Service:Admin:Password is for the first start')
+    return
+  }
   const chosen = password || randomBytes(15).toString('base64url')
   registerSecret(chosen)
   if (!password) await show(`\nFirst start: log in as ${email} with the password ${chosen}\nIt is shown only this once.\n\n`)

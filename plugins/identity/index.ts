@@ -88,7 +88,7 @@ export default definePlugin({
 
     await users.recover()
     const first = { email: normaliseEmail(settings.adminEmail.get()), password: settings.adminPassword.get() }
-    await ensureAdministrator(users, first, showOnTerminal)
+    await ensureAdministrator(users, first, { show: showOnTerminal, log })
 
     const autoAdmin = autoAdminOn ? new AutoAdmin(users, settings.corsOrigins.get()) : undefined
     const authenticate: Authenticate = ({ bearer, headers }) => {

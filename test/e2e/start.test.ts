@@ -1,9 +1,24 @@
 import assert from 'node:assert/strict'
+import { once } from 'node:events'
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
+import { connect, type Socket } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { launchGateway } from '../support/gatewayProcess.js'
+import { launchGateway, type LaunchOptions } from '../support/gatewayProcess.js'
 import { waitFor } from '../support/waitFor.js'
+
+/** Begins a request whose body never ends; resolves once the gateway works on it. */
+const holdRequest = async (url: string): Promise<Socket> => {
+  const { hostname, port } = new URL(url)
+  const socket = connect(Number(port), hostname)
+  socket.on('error', () => undefined)
+  socket.write(
+    'POST /api/auth/login HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 9\r\nExpect: 100-continue\r\n\r\n',
+  )
+  const [answer] = (await once(socket, 'data')) as [Buffer]
+  assert.match(answer.toString(), /^HTTP\/1\.1 100 Continue/)
+  return socket
+}
 
 describe('the gateway as a process', () => {
   let dataDir: string
@@ -41,17 +56,25 @@ describe('the gateway as a process', () => {
 
   it('ends at once on a second signal', async () => {
     const gateway = await launchGateway({ dataDir, settings: { 'Service:Http:DrainSeconds': '600' } })
-    const open = fetch(`${gateway.url}/api/agents`, {
-      method: 'POST',
-      headers: { 'Content-Type': 'application/json' },
-      body: new ReadableStream({ start: () => undefined }),
-      duplex: 'half',
-    })
-    open.catch(() => undefined)
+    const held = await holdRequest(gateway.url)
     gateway.kill('SIGTERM')
     await waitFor('the first signal', () => gateway.stderr().includes('SIGTERM: stopping'))
-    gateway.kill('SIGTERM')
-    assert.notEqual(await gateway.exited, null)
+    await waitFor('a later signal to count', () => {
+      gateway.kill('SIGTERM')
+      return gateway.stderr().includes('SIGTERM again: ending now')
+    })
+    assert.equal(await gateway.exited, 1)
+    held.destroy()
+  })
+
+  it('takes the same Ctrl-C for one that comes from the terminal and again from npm', async () => {
+    const gateway = await launchGateway({ dataDir })
+    const held = await holdRequest(gateway.url)
+    gateway.kill('SIGINT')
+    await waitFor('the first signal', () => gateway.stderr().includes('SIGINT: stopping'))
+    gateway.kill('SIGINT')
+    assert.equal(await gateway.exited, 0)
+    held.destroy()
   })
 
   it('says in one line what is wrong when it cannot start', async () => {
@@ -70,6 +93,34 @@ describe('the gateway as a process', () => {
     assert.match(second, /another program uses this port/)
     await first.stop()
     await rm(`${dataDir}-2`, { recursive: true, force: true })
+  })
+
+  const refusal = (options: Partial<LaunchOptions>): Promise<string> =>
+    launchGateway({ dataDir, ...options }).then(
+      () => assert.fail('it started'),
+      (error: unknown) => String(error),
+    )
+
+  it('says in one line what to do, without a stack, about a data directory or an address that it cannot use', async () => {
+    const running = await launchGateway({ dataDir })
+    const twice = await refusal({})
+    await running.stop()
+    assert.match(
+      twice,
+      /could not start\. The store .* is in use by process \d+, since .*: stop it first, or use another data directory\n$/,
+    )
+    await writeFile(join(dataDir, 'file'), '')
+    await writeFile(join(dataDir, 'empty.json'), '{}')
+    const inFile = { dataDir: join(dataDir, 'file', 'data'), env: { SERVICE_CONFIG: join(dataDir, 'empty.json') } }
+    assert.match(await refusal(inFile), /could not start\. ENOTDIR: .*choose another data directory with Service__DataDir=DIRECTORY\n$/)
+    const elsewhere = { settings: { 'Service:Host': '192.0.2.1' } }
+    assert.match(
+      await refusal(elsewhere),
+      /could not start\. listen EADDRNOTAVAIL: .*Service:Host has to be an address of this machine.*\n$/,
+    )
+    const uri = await refusal({ settings: { 'Service:Store:MongoUri': 'mongodb://ann:hunter2-hunter2@[nowhere' } })
+    assert.match(uri, /could not start\. Service:Store:MongoUri cannot be read: write mongodb:.*\n$/)
+    assert.ok(!uri.includes('hunter2'), uri)
   })
 
   it('keeps what its configuration file says when the file breaks while it runs', async () => {

@@ -1,4 +1,5 @@
 import { closeSync, openSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { StartError } from '../../errors.js'
 import { openDatabase, type Database } from './driver.js'
 import { isBusy } from './errors.js'
 
@@ -16,7 +17,7 @@ export const lockStore = (file: string): (() => void) => {
   } catch (error) {
     db.close()
     if (!isBusy(error)) throw error
-    throw new Error(`The store ${file} is in use by ${readHolder(holderFile)}: stop it first, or use another data directory`, {
+    throw new StartError(`The store ${file} is in use by ${readHolder(holderFile)}: stop it first, or use another data directory`, {
       cause: error,
     })
   }

@@ -80,6 +80,8 @@ describe('a request', () => {
   describe('with a fault', () => {
     it('for an unknown path is 404, for a known one with another method 405 with Allow', async () => {
       await envelope('GET', '/nothing/here', 404, 'not_found')
+      const root = (await (await fetch(`${gateway.url}/`)).json()) as { error: { message: string } }
+      assert.equal(root.error.message, 'There is nothing at /: the API is below /api, its description at /openapi')
       const { headers } = await envelope('PUT', '/things/t1', 405, 'invalid_request')
       assert.equal(headers.get('allow'), 'GET, DELETE')
       const outside = await fetch(`${gateway.url}/somewhere`)

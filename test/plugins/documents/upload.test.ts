@@ -81,6 +81,27 @@ describe('uploads', () => {
     await leaveNothing()
   })
 
+  it('with an encoding that nobody knows are refused as such, not taken for a fault of the gateway', async () => {
+    const part = 'Content-Disposition: form-data; name="file"; filename="a.txt"\r\nContent-Transfer-Encoding: rot13'
+    const answer = await post(`--b\r\n${part}\r\n\r\nabc\r\n--b--\r\n`, { 'Content-Type': 'multipart/form-data; boundary=b' })
+    assert.deepEqual([answer.status, answer.body.error.code], [400, 'invalid_request'])
+    assert.match(answer.body.error.message, /unknown transfer-encoding/)
+    await leaveNothing()
+  })
+
+  it('of too many files or fields are told what there was too much of', async () => {
+    const form = (names: string[], value: () => string | Blob): FormData => {
+      const made = new FormData()
+      for (const name of names) made.append(name, value())
+      return made
+    }
+    const files = await post(form(Array<string>(11).fill('file'), () => new Blob(['a'])))
+    assert.deepEqual([files.status, files.body.error.message], [413, 'The form cannot be taken: it has more than 10 files'])
+    const fields = await post(form(Array<string>(1001).fill('note'), () => 'a'))
+    assert.deepEqual([fields.status, fields.body.error.message], [413, 'The form cannot be taken: it has more than 1000 fields'])
+    await leaveNothing()
+  })
+
   it('at the same time never exceed the bytes that a user may keep, and use them all', async () => {
     const answers = await Promise.all(Array.from({ length: 10 }, (_, index) => library.upload(`${index}.txt`, Buffer.alloc(150_000, 0x61))))
     assert.equal(answers.filter(({ status }) => status === 201).length, 6)

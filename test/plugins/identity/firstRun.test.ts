@@ -31,6 +31,7 @@ describe('the first administrator', () => {
     const gateway = await start({ 'Service:Admin:Password': 'another password' })
     await login(gateway)
     assert.equal((await gateway.call('POST', '/auth/login', { body: { ...ADMIN, password: 'another password' } })).status, 401)
+    assert.match(gateway.logged(), /keeps the present password: Service:Admin:Password is for the first start/)
     await gateway.stop({ keep: true })
   })
 
