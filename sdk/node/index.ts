@@ -1,9 +1,9 @@
 /** What a node is written with: a process on a machine that pairs with a gateway and runs the commands that it allows. */
-export { defineCommand } from './command.js'
+export { capabilitiesOf, defineCommand } from './command.js'
 export type { AnyCommand, CommandContext, NodeCommand } from './command.js'
 export { busy, CommandError, invalidParams, platformUnsupported } from './commandError.js'
 export { boolean, choice, integer, list, object, optional, string, withDefault } from './fields.js'
-export type { Field, Fields, ParamsOf } from './fields.js'
+export type { Field, ParamsOf } from './fields.js'
 export { GatewayApi, GatewayError, normalizeGatewayUrl } from './gatewayApi.js'
 export { IdentityFile, identityIn } from './identity.js'
 export type { NodeIdentity } from './identity.js'
