@@ -85,6 +85,8 @@ export const connectHub = async ({ gatewayUrl, token, limitMs, signal, ...listen
     ended,
     heartbeat: heartbeat => void socket.emit('Heartbeat', heartbeat),
     result: async (message, resultLimitMs) => {
+      // It would wait for a connection that does not come back.
+      if (!socket.connected) throw new Error('the connection is gone')
       const answer = (await socket.timeout(resultLimitMs).emitWithAck('CommandResult', message)) as { error?: Refusal } | undefined
       if (!answer?.error) return
       const { code = 'internal_error', message: why = 'The gateway did not take the result' } = answer.error

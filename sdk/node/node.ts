@@ -108,7 +108,7 @@ export class RunningNode {
   async stop(): Promise<void> {
     if (!this.#stopping.signal.aborted) {
       const { stopLimitMs } = this.#timing
-      this.#runner.abortAll(cancelled('The node was stopped'))
+      this.#runner.close(cancelled('The node was stopped'))
       await this.#runner.idle(stopLimitMs)
       await this.#delivery.flushed(stopLimitMs)
       this.#stopping.abort()
@@ -125,7 +125,7 @@ export class RunningNode {
     } finally {
       clearInterval(checking)
       unwatch()
-      this.#runner.abortAll(cancelled('The node has ended'))
+      this.#runner.close(cancelled('The node has ended'))
       await this.#runner.idle(this.#timing.stopLimitMs)
       this.#delivery.stop()
       await this.#memory.close()

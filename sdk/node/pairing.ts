@@ -39,7 +39,7 @@ export const pairNode = async (options: PairOptions): Promise<NodeIdentity> => {
   if (!NODE_ID.test(nodeId)) throw new TypeError(`${nodeId} is no node id: 1 to 64 letters, digits, _ and -, the first a letter or digit`)
   const gatewayUrl = normalizeGatewayUrl(options.gatewayUrl)
   const known = await identity.load()
-  if (known?.token !== undefined) throw new Error(`${known.nodeId} is paired with ${known.gatewayUrl} already: revoke it there first`)
+  if (known?.token !== undefined) await checkUnpaired(known.gatewayUrl, known.token, known.nodeId)
   const isSame = known?.nodeId === nodeId && known.gatewayUrl === gatewayUrl
   let secret = (isSame ? known.pairing?.secret : undefined) ?? newSecret()
   const api = new GatewayApi(gatewayUrl, undefined, signal)
@@ -82,6 +82,17 @@ export const pairNode = async (options: PairOptions): Promise<NodeIdentity> => {
     await pause(pollIntervalMs, signal)
     signal.throwIfAborted()
   }
+}
+
+/** A node that was revoked while it was away still has its old token. */
+const checkUnpaired = async (gatewayUrl: string, token: string, nodeId: string): Promise<void> => {
+  try {
+    await new GatewayApi(gatewayUrl, () => token).me()
+  } catch (error) {
+    if (error instanceof GatewayError && error.isUnauthenticated) return
+    throw new Error(`${nodeId} is paired with ${gatewayUrl}, which cannot be asked whether it still is`, { cause: error })
+  }
+  throw new Error(`${nodeId} is paired with ${gatewayUrl} already: revoke it there first`)
 }
 
 const newSecret = (): string => randomBytes(32).toString('base64url')

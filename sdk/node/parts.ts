@@ -1,5 +1,5 @@
 import { CommandError } from './commandError.js'
-import { MAX_FIELD_BYTES, MAX_PARTS, MAX_RESULT_BYTES, NODE_PROTOCOL_VERSIONS, type CommandResult, type ResultMessage } from './protocol.js'
+import { MAX_FIELD_BYTES, MAX_PARTS, MAX_RESULT_BYTES, NEWEST_VERSION, type CommandResult, type ResultMessage } from './protocol.js'
 
 /** Bytes of the fields of one part. Half of what a field may have, since escaping in JSON can make a text longer. */
 const PART_BYTES = MAX_FIELD_BYTES / 2
@@ -11,8 +11,8 @@ type Data = Record<string, unknown>
  * level are cut between characters and joined again by the gateway; anything else travels whole. Throws `internal_error`
  * when the result is larger than the gateway takes.
  */
-export const toMessages = (result: CommandResult, protocolVersion = NODE_PROTOCOL_VERSIONS[0] ?? ''): ResultMessage[] => {
-  const whole: ResultMessage = { ...result, protocolVersion }
+export const toMessages = (result: CommandResult): ResultMessage[] => {
+  const whole: ResultMessage = { ...result, protocolVersion: result.protocolVersion ?? NEWEST_VERSION }
   const data = result.result
   if (data === undefined) return [whole]
   const bytes = Buffer.byteLength(JSON.stringify(data))

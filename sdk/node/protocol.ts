@@ -1,5 +1,6 @@
+export const NEWEST_VERSION = '2026-04-01'
 /** Versions of the node protocol that this SDK speaks, newest first. */
-export const NODE_PROTOCOL_VERSIONS: readonly string[] = ['2026-04-01']
+export const NODE_PROTOCOL_VERSIONS: readonly string[] = [NEWEST_VERSION]
 
 /** Where the hub stands, below the gateway's address. */
 export const HUB_PATH = '/hubs/node'
@@ -44,6 +45,8 @@ export interface ExecuteCommand {
   params: Record<string, unknown>
   timeoutMs: number
   originatedBy: CommandOrigin
+  /** The version that this connection speaks. */
+  protocolVersion: string
 }
 
 /** The codes that a command can fail with. */
@@ -66,6 +69,7 @@ export interface CommandResult {
   result?: Record<string, unknown>
   error?: CommandFailure
   durationMs: number
+  protocolVersion?: string
 }
 
 /** A result, or a part of one, as it travels. */
@@ -81,7 +85,7 @@ const text = (value: unknown): string => (typeof value === 'string' ? value : ''
 /** Reads a command of the gateway; unknown fields are ignored. `undefined`: it has no id or name, so it cannot even be refused. */
 export const readCommand = (value: unknown): ExecuteCommand | undefined => {
   if (!isObject(value)) return undefined
-  const { commandId, command, params, timeoutMs, originatedBy } = value
+  const { commandId, command, params, timeoutMs, originatedBy, protocolVersion } = value
   if (typeof commandId !== 'string' || commandId === '' || typeof command !== 'string' || command === '') return undefined
   const origin = isObject(originatedBy) ? originatedBy : {}
   return {
@@ -90,6 +94,7 @@ export const readCommand = (value: unknown): ExecuteCommand | undefined => {
     params: isObject(params) ? params : {},
     timeoutMs: typeof timeoutMs === 'number' && timeoutMs > 0 ? Math.min(timeoutMs, MAX_TIMEOUT_MS) : DEFAULT_TIMEOUT_MS,
     originatedBy: { userId: text(origin.userId), agentId: text(origin.agentId), sessionId: text(origin.sessionId) },
+    protocolVersion: text(protocolVersion) || NEWEST_VERSION,
   }
 }
 

@@ -42,6 +42,7 @@ export class Runner {
   readonly #commands: ReadonlyMap<string, AnyCommand>
   readonly #running = new Map<string, Running>()
   readonly #lanes: Lanes
+  #isClosed = false
 
   constructor(parts: Parts) {
     this.#parts = parts
@@ -57,7 +58,7 @@ export class Runner {
   accept(command: ExecuteCommand): void {
     const { memory, deliver, log } = this.#parts
     const { commandId } = command
-    if (this.#running.has(commandId)) return
+    if (this.#isClosed || this.#running.has(commandId)) return
     const known = memory.get(commandId)
     if (known?.state === 'finished' && known.result) {
       deliver(known.result)
@@ -85,7 +86,9 @@ export class Runner {
     return running !== undefined
   }
 
-  abortAll(error: CommandError): void {
+  /** Ends everything, and takes nothing more: what still comes the gateway sends again to the next connection. */
+  close(error: CommandError): void {
+    this.#isClosed = true
     for (const { controller } of this.#running.values()) controller.abort(error)
   }
 
@@ -152,7 +155,7 @@ export class Runner {
   async #end({ command, since }: Running, outcome: Pick<CommandResult, 'ok' | 'result' | 'error'>): Promise<void> {
     const { memory, deliver, log } = this.#parts
     const { commandId } = command
-    const result: CommandResult = { commandId, ...outcome, durationMs: Date.now() - since }
+    const result: CommandResult = { commandId, ...outcome, durationMs: Date.now() - since, protocolVersion: command.protocolVersion }
     const { error } = outcome
     log(error ? 'warn' : 'info', `${command.command}: ${error ? `${error.code}, ${error.message}` : 'done'}`, {
       commandId,

@@ -1,7 +1,7 @@
 import { CommandError, platformUnsupported } from '@agent-gateway/sdk/node'
 import { spawn, type ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
-import { access, constants } from 'node:fs/promises'
+import { access, constants, stat } from 'node:fs/promises'
 import { delimiter, isAbsolute, join } from 'node:path'
 
 const MAX_OUTPUT_BYTES = 1024 * 1024
@@ -41,13 +41,18 @@ interface ExecuteOptions {
 export const findProgram = async (name: string): Promise<string | undefined> => {
   const paths = isAbsolute(name) ? [name] : (process.env.PATH ?? '').split(delimiter).map(folder => join(folder, name))
   for (const path of paths) {
-    const isThere = await access(path, constants.X_OK).then(
-      () => true,
-      () => false,
-    )
-    if (isThere) return path
+    if (await isProgram(path)) return path
   }
   return undefined
+}
+
+const isProgram = async (path: string): Promise<boolean> => {
+  try {
+    await access(path, constants.X_OK)
+    return (await stat(path)).isFile()
+  } catch {
+    return false
+  }
 }
 
 /** The path of the first of these that is installed; rejects with `platform_unsupported` that names the first. */
@@ -84,7 +89,8 @@ export const execute = async (program: string, args: readonly string[], options:
   const end = (): void => endGroup(child)
   signal.addEventListener('abort', end, { once: true })
   try {
-    const closed = ignoresOutput ? Promise.resolve() : once(child, 'close')
+    // Where it cannot be started, the exit says so.
+    const closed = ignoresOutput ? Promise.resolve() : once(child, 'close').catch(() => undefined)
     const exited = once(child, 'exit') as Promise<[number | null, NodeJS.Signals | null]>
     // A program that reads nothing may be gone before its input is written.
     child.stdin?.on('error', () => undefined).end(input ?? '')

@@ -254,7 +254,9 @@ describe('the commands of the reference node', () => {
       const done = await resultOf('shell.run', { program: 'sh', args, input: 'from stdin', cwd: folder })
       assert.deepEqual([done.exitCode, done.stdout, done.stderr], [3, '$(id)|*|a b|from stdin', 'oops\n'])
       assert.doesNotMatch((await resultOf('shell.run', { program: 'env' })).stdout, /SECRET_OF_THE_NODE/)
-      assert.equal((await errorOf('shell.run', { program: 'ls; id' })).code, 'platform_unsupported')
+      for (const program of ['ls; id', folder, '/']) assert.equal((await errorOf('shell.run', { program })).code, 'platform_unsupported')
+      assert.match((await errorOf('shell.run', { program: 'ls', cwd: '/no/such/folder' })).message, /could not be started/)
+      assert.equal((await outcomeOf('system.info')).status, 'succeeded')
     })
 
     it('keep the beginning of what is printed, and end with everything they started', async () => {

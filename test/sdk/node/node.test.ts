@@ -34,6 +34,10 @@ describe('a node written with the SDK', () => {
       await assert.rejects(file.load(), /chmod 600/)
       await chmod(file.path, 0o600)
       await assert.rejects(pairNode({ gatewayUrl, nodeId, identity: file, onCode: () => undefined }), /is paired .* already/)
+      await gateway.call('POST', '/nodes/paired/revoke', { token: admin })
+      const onCode = (): void => void gateway.call('POST', '/nodes/paired/approve', { token: admin })
+      const again = await pairNode({ gatewayUrl, nodeId, identity: file, pollIntervalMs: 20, onCode })
+      assert.ok(again.token !== undefined && again.token !== token)
     })
 
     it('goes on where a process before it was interrupted, even when it was approved meanwhile', async () => {
@@ -246,6 +250,26 @@ describe('a node written with the SDK', () => {
       assert.equal(held.aborted.length, 1)
       assert.equal((await identityIn(directory).load())!.token, undefined)
       assert.doesNotMatch(await readFile(identityIn(directory).path, 'utf8'), /token/)
+    })
+
+    it('taken over by another process, lets that one repeat what only looks, and report the rest as interrupted', async () => {
+      const directory = await house.pair(gateway, admin, 'successor', ['test.look', 'test.act'])
+      const commandsOf = () => [new HeldCommand('test.look', { repeatable: true }), new HeldCommand('test.act')] as const
+      const first = commandsOf()
+      await untilOnline(await house.start(directory, { commands: first.map(({ command }) => command) }))
+      const looked = await send(gateway, admin, 'successor', { command: 'test.look' })
+      const acted = await send(gateway, admin, 'successor', { command: 'test.act' })
+      await waitFor('the commands', () => first.every(({ runs }) => runs.length === 1))
+      const second = commandsOf()
+      for (const held of second) held.release()
+      await house.start(directory, { commands: second.map(({ command }) => command) })
+      assert.equal((await wait(gateway, admin, looked)).status, 'succeeded')
+      const { status, error } = await wait(gateway, admin, acted)
+      assert.deepEqual([status, error.details], ['failed', { interrupted: true }])
+      assert.deepEqual(
+        second.map(({ runs }) => runs),
+        [[looked], []],
+      )
     })
 
     it('ends the node when it is not accepted, and when another process uses it', async () => {

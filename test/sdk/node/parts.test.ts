@@ -8,7 +8,7 @@ const joined = (result: Record<string, unknown>): unknown => joinParts(toMessage
 
 describe('the parts of a result', () => {
   it('are one message without an index for what is small', () => {
-    assert.deepEqual(toMessages(whole({ a: 'x' }), '2026-04-01'), [{ ...whole({ a: 'x' }), protocolVersion: '2026-04-01' }])
+    assert.deepEqual(toMessages(whole({ a: 'x' })), [{ ...whole({ a: 'x' }), protocolVersion: '2026-04-01' }])
   })
 
   it('make the same result again in the gateway, whatever the texts and their lengths are', () => {
