@@ -1,6 +1,8 @@
 import type { Heartbeat, ResultMessage } from './protocol.js'
 
 const CALL_LIMIT_MS = 20_000
+/** A gateway that asks for more patience is asked again all the same. */
+const MAX_RETRY_AFTER_MS = 300_000
 /** A poll brings at most 50 commands, each with parameters of up to 1 MiB. */
 const MAX_ANSWER_BYTES = 64 * 1024 * 1024
 
@@ -53,35 +55,42 @@ export class GatewayApi {
     this.#signal = signal
   }
 
+  /** What the gateway knows of the node: its scopes, and the intervals that it wishes. */
   me(): Promise<Answer> {
     return this.#call('GET', '/nodes/me')
   }
 
+  /** Says that the node is there; answers with the scopes in force. */
   heartbeat(heartbeat: Heartbeat): Promise<Answer> {
     return this.#call('POST', '/nodes/me/heartbeat', heartbeat)
   }
 
-  /** `resume`: also what was given before and has not ended. */
+  /** Takes the commands that wait. `resume`: also what was given before and has not ended. */
   commands(resume: boolean): Promise<Answer> {
     return this.#call('GET', `/nodes/me/commands${resume ? '?resume=true' : ''}`)
   }
 
+  /** Says how far a command is; `conflict`: it is over already. */
   progress(commandId: string, progress: { percent?: number; message?: string }): Promise<Answer> {
     return this.#call('POST', `/nodes/me/commands/${encodeURIComponent(commandId)}/progress`, progress)
   }
 
+  /** Posts a result, or a part of one. */
   result({ commandId, ...result }: ResultMessage): Promise<Answer> {
     return this.#call('POST', `/nodes/me/commands/${encodeURIComponent(commandId)}/result`, result)
   }
 
+  /** Reports a crash of the node; `occurredAt` is an ISO 8601 time. */
   crash(crash: { message: string; stack?: string; version: string; platform: string; occurredAt: string }): Promise<Answer> {
     return this.#call('POST', '/nodes/me/crashes', crash)
   }
 
+  /** Asks to be paired; needs no token. */
   requestPairing(request: Record<string, unknown>): Promise<Answer> {
     return this.#call('POST', '/nodes/pairing/request', request)
   }
 
+  /** How the pairing stands, with the token once it is approved; needs no token. */
   pollPairing(nodeId: string, pairingSecret: string): Promise<Answer> {
     return this.#call('POST', '/nodes/me/pair', { nodeId, pairingSecret })
   }
@@ -143,6 +152,6 @@ const toError = ({ ok, status, headers }: Response, answer: Answer | undefined, 
     status,
     typeof code === 'string' ? code : 'unknown',
     typeof message === 'string' ? message : `The gateway answered ${path} with ${status}`,
-    Number.isFinite(seconds) ? { retryAfterMs: seconds * 1000 } : {},
+    Number.isFinite(seconds) ? { retryAfterMs: Math.min(Math.max(seconds * 1000, 0), MAX_RETRY_AFTER_MS) } : {},
   )
 }

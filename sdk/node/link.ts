@@ -10,6 +10,8 @@ import type { Way } from './delivery.js'
 
 const HEARTBEAT_MS = 30_000
 const POLL_MS = 2000
+const MIN_INTERVAL_MS = 100
+const MAX_INTERVAL_MS = 300_000
 /** A connection that lasted this long was a good one: the next failure is the first again. */
 const STABLE_MS = 30_000
 /** Polls in a row that may fail before the gateway is taken for gone. */
@@ -85,8 +87,8 @@ export class Link {
     const { scopes, heartbeatIntervalMs, pollIntervalMs } = await this.api.me()
     this.#parts.listener.onScopes(readScopes(scopes))
     const { heartbeatMs, pollMs } = this.#parts.timing
-    this.#heartbeatMs = heartbeatMs ?? atLeast(100, heartbeatIntervalMs, HEARTBEAT_MS)
-    this.#pollMs = pollMs ?? atLeast(100, pollIntervalMs, POLL_MS)
+    this.#heartbeatMs = heartbeatMs ?? interval(heartbeatIntervalMs, HEARTBEAT_MS)
+    this.#pollMs = pollMs ?? interval(pollIntervalMs, POLL_MS)
   }
 
   /** From the first connection to the loss of the last. Resolves with why. */
@@ -239,5 +241,6 @@ export class Link {
   }
 }
 
-const atLeast = (min: number, value: unknown, otherwise: number): number =>
-  typeof value === 'number' && value > 0 ? Math.max(min, value) : otherwise
+/** What the gateway wishes, within reason. */
+const interval = (wished: unknown, otherwise: number): number =>
+  typeof wished === 'number' && wished > 0 ? Math.min(Math.max(wished, MIN_INTERVAL_MS), MAX_INTERVAL_MS) : otherwise
