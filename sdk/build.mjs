@@ -13,7 +13,7 @@ async function buildJavaScript() {
   const { metafile } = await build({
     metafile: true,
     absWorkingDir: here,
-    entryPoints: ['index.ts', 'protocol.ts', 'rpc.ts', 'manifest.ts', 'testing.ts', 'cli/main.ts'],
+    entryPoints: ['index.ts', 'protocol.ts', 'rpc.ts', 'manifest.ts', 'testing.ts', 'node/index.ts', 'cli/main.ts'],
     outdir: 'dist',
     outbase: '.',
     chunkNames: 'chunks/[name]-[hash]',
