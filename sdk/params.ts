@@ -13,6 +13,9 @@ const shapes: { readonly [M in keyof HostRequests]?: Shape } = {
   'channel.webhook': { channelId: 'string', deliveryId: 'string', request: 'object' },
   'channel.send': { channelId: 'string', deliveryId: 'string', recipient: 'string', text: 'string', metadata: 'object' },
   'extractor.extract': { path: 'string', name: 'string', outputDir: 'string' },
+  'model.generate': { generationId: 'string', settings: 'object' },
+  'model.list': { settings: 'object' },
+  'embedding.embed': { purpose: 'string', settings: 'object' },
 }
 
 /** Throws `invalidParams` for params that the method cannot be served with. */

@@ -68,7 +68,7 @@ export function servePlugin(definition: PluginDefinition, options: ServeOptions)
     ((params, context) => {
       if (!service) throw new RpcError(RpcErrorCode.invalidRequest, `${method} came before plugin.initialize`)
       const handler = service.handlers[method] as AnyHandlerOf | undefined
-      if (!handler) throw new RpcError(RpcErrorCode.methodNotFound, `${method}: this plugin is of the other kind (${definition.kind})`)
+      if (!handler) throw new RpcError(RpcErrorCode.methodNotFound, `${method}: this plugin is of another kind (${definition.kind})`)
       checkParams(method, params as object)
       return handler(params, context)
     }) satisfies AnyHandlerOf as unknown as HandlerOf<M>
