@@ -105,7 +105,7 @@ describe('the README, followed by a newcomer in a clean clone', function () {
     assert.match(said.webhook ?? '', /"chatId":"42"/)
     assert.match(said.webhook ?? '', /remember/i)
     assert.match(said.document ?? '', /Hello from a subtitle/)
-    assert.match(said.reload ?? '', /^ready$/m)
+    assert.match(said.reload ?? '', /^subtitles {2}9\.9\.9 {2}ready$/m)
   })
 
   it('says that it runs with the plugins on and the examples scanned', () => {
