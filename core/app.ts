@@ -54,6 +54,8 @@ class Application implements App {
     for (const plugin of this.#plugins) bindAll(config, plugin.settings ?? {})
     this.#events = new EventBus(log)
     this.#http = new HttpServer(config, this.#settings, log)
+    // In the order of the list, which is the one that a reader of the description meets them in.
+    for (const { tags = {} } of plugins) this.#http.describeTags(tags)
   }
 
   get server(): Server {

@@ -61,6 +61,8 @@ export interface PluginDefinition<
   readonly needs?: N
   readonly collections?: C
   readonly settings?: S
+  /** What the tags of its routes are about, in a sentence, for the API description. */
+  readonly tags?: Readonly<Record<string, string>>
   /** Builds the service (returned when `provides` is given) and registers routes and handlers. Runs before the gateway listens. */
   setup(context: PluginContext<N, C, S>): T | Promise<T>
 }

@@ -19,25 +19,25 @@ import tools from './tools/index.js'
 import vault from './vault/index.js'
 import webhooks from './webhooks/index.js'
 
-/** Every internal plugin of the gateway, in any order: they start by their needs. */
+/** Every internal plugin of the gateway. They start by their needs; the order here is that of their areas in the API description. */
 export const plugins: readonly Plugin[] = [
   publicRoutes,
-  ops,
-  vault,
-  audit,
-  approvals,
   identity,
   agents,
-  tools,
+  chat,
   models,
-  memory,
   offline,
+  tools,
+  memory,
   documents,
   attachments,
-  chat,
+  channels,
+  webhooks,
+  nodes,
+  approvals,
   externalPlugins,
   providers,
-  webhooks,
-  channels,
-  nodes,
+  vault,
+  audit,
+  ops,
 ]

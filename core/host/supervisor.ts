@@ -122,6 +122,10 @@ export class Supervisor {
     return this.#inTurn(async () => {
       clearTimeout(this.#retry)
       const running = this.#current
+      // What comes next starts from the files as they are then.
+      this.#refused = undefined
+      this.#previous = undefined
+      clearTimeout(this.#probation)
       this.#release()
       this.#to(state, reason)
       if (running) await running.process.stop(reason)

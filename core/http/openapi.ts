@@ -1,12 +1,12 @@
 import { isDeepStrictEqual } from 'node:util'
 import { z } from 'zod'
-import { catalogue } from '../errors.js'
+import { catalogue, missingPermission, notFound, payloadTooLarge, rateLimited, unauthenticated, type ErrorCode } from '../errors.js'
 import type { Access, Route } from './route.js'
 
 type Json = Record<string, unknown>
 
-/** The interface description, OpenAPI 3.1, from the routes themselves. */
-export const describeApi = (routes: readonly Route[], version: string): Json => {
+/** The interface description, OpenAPI 3.1, from the routes themselves. Tags come in the order of their descriptions, those without one last. */
+export const describeApi = (routes: readonly Route[], version: string, tags: ReadonlyMap<string, string> = new Map()): Json => {
   const components = new Components()
   const paths: Record<string, Json> = {}
   for (const route of [...routes].sort((a, b) => (a.path < b.path ? -1 : a.path > b.path ? 1 : 0))) {
@@ -20,23 +20,19 @@ export const describeApi = (routes: readonly Route[], version: string): Json => 
       version,
       summary: 'One API for agents, chat, channels, documents, plugins and nodes.',
       description: [
+        'Log in with `POST /auth/login` and send the token with every call: `Authorization: Bearer <token>`. Here: *Authorize*, then paste it.',
         'Every answer carries `X-Service-Request-Id`. Errors are always `{error: {code, message, details, requestId}}`.',
         'Lists are pages: pass `nextCursor` back as `cursor` and never parse it.',
         'Any tenant-scoped resource is also reachable under `/tenants/{slug}/...`, or with the header `X-Service-Tenant`.',
       ].join('\n\n'),
-      license: { name: 'Proprietary', identifier: 'LicenseRef-Proprietary' },
+      license: { name: 'Proprietary' },
     },
     servers: [{ url: '/api' }],
-    tags: [...new Set(routes.map(({ tag }) => tag))].sort().map(name => ({ name })),
+    tags: describeTags(routes, tags),
     paths,
     components: {
       schemas: { ...components.schemas, Error: errorSchema },
-      responses: {
-        Error: {
-          description: 'An error, with its code and the request id',
-          content: { 'application/json': { schema: { $ref: '#/components/schemas/Error' } } },
-        },
-      },
+      responses: errorResponses,
       securitySchemes: {
         user: { type: 'http', scheme: 'bearer', description: 'A JWT from POST /auth/login, or an API token (`sk_...`)' },
         node: { type: 'http', scheme: 'bearer', description: 'A node token, `{nodeId}.{secret}`' },
@@ -86,6 +82,13 @@ const withReferences = (node: unknown, names: Map<string, string>): unknown => {
       return [key, `#/components/schemas/${names.get(name) ?? name}`]
     }),
   )
+}
+
+const describeTags = (routes: readonly Route[], tags: ReadonlyMap<string, string>): Json[] => {
+  const used = new Set(routes.map(({ tag }) => tag))
+  const described = [...tags].filter(([name]) => used.has(name)).map(([name, description]) => ({ name, description }))
+  const others = [...used].filter(name => !tags.has(name)).sort()
+  return [...described, ...others.map(name => ({ name }))]
 }
 
 const errorSchema = {
@@ -202,7 +205,8 @@ const responses = (route: Route, components: Components): Json => {
   const success = { description: DESCRIPTIONS[route.status] ?? 'Done', headers: { ...requestIdHeader, ...location }, ...content }
   return {
     [route.status]: success,
-    ...Object.fromEntries(errorStatuses(route).map(status => [status, { $ref: '#/components/responses/Error' }])),
+    ...Object.fromEntries(errorStatuses(route).map(status => [status, { $ref: `#/components/responses/Error${status}` }])),
+    default: { $ref: '#/components/responses/Error' },
   }
 }
 
@@ -211,6 +215,61 @@ const DESCRIPTIONS: Record<number, string> = {
   201: 'Created',
   202: 'Accepted: the work goes on in the background',
   204: 'Done, nothing to return',
+}
+
+/** What each status of an error says, with an example: one component each, shared by every operation. */
+const ERRORS: Record<string, { code: ErrorCode; means: string; message: string; details?: Json }> = {
+  400: {
+    code: 'invalid_request',
+    means: 'The body is no JSON, or a parameter is malformed',
+    message: 'limit: Invalid input: expected number',
+  },
+  401: { code: 'unauthenticated', means: 'The token is missing or no longer good', message: unauthenticated().message },
+  403: {
+    code: 'not_authorized',
+    means: 'The caller may not do this, or not in this tenant',
+    message: missingPermission('ManagePlugins').message,
+    details: { permission: 'ManagePlugins' },
+  },
+  404: { code: 'not_found', means: 'It does not exist, or the caller may not see it', message: notFound('Agent').message },
+  413: {
+    code: 'payload_too_large',
+    means: 'The body is larger than the limit',
+    message: payloadTooLarge('The request body', 1024 ** 2).message,
+  },
+  415: { code: 'invalid_request', means: 'The body has another content type', message: 'The content type text/plain cannot be used here' },
+  422: {
+    code: 'validation_failed',
+    means: 'The body breaks its schema, or a rule; every issue is named',
+    message: 'name: expected a string',
+    details: { issues: [{ path: 'name', message: 'expected a string' }] },
+  },
+  429: {
+    code: 'rate_limited',
+    means: 'Too many calls: `Retry-After` says in how many seconds to try again',
+    message: rateLimited(12).message,
+  },
+  500: {
+    code: 'internal_error',
+    means: 'A fault of the gateway, which is in its log with the request id',
+    message: 'Something went wrong here',
+  },
+}
+const EXAMPLE_ID = '5f0c1c36-7d0e-4c8e-9f2b-0f6f4b3a9e11'
+
+const errorResponse = (description: string, example?: Json): Json => ({
+  description,
+  content: { 'application/json': { schema: { $ref: '#/components/schemas/Error' }, ...(example ? { example } : {}) } },
+})
+
+const errorResponses: Json = {
+  ...Object.fromEntries(
+    Object.entries(ERRORS).map(([status, { code, means, message, details = {} }]) => [
+      `Error${status}`,
+      errorResponse(means, { error: { code, message, details, requestId: EXAMPLE_ID } }),
+    ]),
+  ),
+  Error: errorResponse('Any other error: 405 with `Allow`, 409 conflict, 502 and 503 for what is out of reach or busy'),
 }
 
 const errorStatuses = (route: Route): string[] => [

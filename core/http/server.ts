@@ -57,6 +57,7 @@ export class HttpServer {
   readonly #limits: RateLimits
   readonly #gates = new Set<Gate>()
   readonly #endpoints = new Endpoints()
+  readonly #tags = new Map<string, string>()
   readonly #draining = new AbortController()
   readonly #stopping = new AbortController()
   readonly #ends = { draining: this.#draining.signal, stopping: this.#stopping.signal }
@@ -78,6 +79,11 @@ export class HttpServer {
     if ((route.access as unknown) === undefined || (route.limit as unknown) === undefined)
       throw new Error(`The route ${route.method} ${route.path} does not declare who may call it (access) and how often (limit)`)
     return this.#router.add(route)
+  }
+
+  /** What tags are about, for the API description, which shows them in this order. */
+  describeTags(tags: Readonly<Record<string, string>>): void {
+    for (const [name, text] of Object.entries(tags)) this.#tags.set(name, text)
   }
 
   get routes(): Route[] {
@@ -180,7 +186,7 @@ export class HttpServer {
       this.#log.debug({ err: error }, 'a connection ended before its answer was complete')
     })
     await this.#useCors(koa)
-    const describe = serveDescription(() => this.#router.routes)
+    const describe = serveDescription(() => this.#router.routes, this.#tags)
     const compressAnswer = this.#settings.compression.get() ? compress({ threshold: COMPRESSION_THRESHOLD }) : undefined
     // One function rather than a chain: each link would cost every request a turn or two.
     koa.use(async ctx => {

@@ -36,7 +36,7 @@ const page = `<!doctype html>
 const start = `SwaggerUIBundle({ url: '${DOCUMENT}', dom_id: '#viewer', deepLinking: true, validatorUrl: null, docExpansion: 'none', tryItOutEnabled: true })\n`
 
 /** Serves the API's description as JSON and as a page to read and try, without any other server. Resolves with whether the request was for it. */
-export const serveDescription = (routes: () => readonly Route[]) => {
+export const serveDescription = (routes: () => readonly Route[], tags: ReadonlyMap<string, string>) => {
   let described: { routes: number; json: string } | undefined
   return async (ctx: Context): Promise<boolean> => {
     if (ctx.method !== 'GET' && ctx.method !== 'HEAD') return false
@@ -44,7 +44,7 @@ export const serveDescription = (routes: () => readonly Route[]) => {
       const all = routes()
       if (described?.routes !== all.length) {
         const { describeApi } = await import('./openapi.js')
-        described = { routes: all.length, json: JSON.stringify(describeApi(all, version)) }
+        described = { routes: all.length, json: JSON.stringify(describeApi(all, version, tags)) }
       }
       ctx.type = 'application/json; charset=utf-8'
       ctx.body = described.json

@@ -6,6 +6,7 @@ import { AgentService, type AgentRow } from './service.js'
 
 export default definePlugin({
   id: 'agents',
+  tags: { agents: 'Agents with their texts (SOUL.md, BOOT.md, HEARTBEAT.md) and the tools that they may use.' },
   provides: agents,
   collections: { rows: collection.user<AgentRow>({ indexes: [{ fields: { slot: 1 }, unique: true, sparse: true }] }) },
   setup: ({ store, routes }) => {

@@ -16,6 +16,7 @@ const model = z
   .string()
   .max(200)
   .regex(/^[^/\s]+(\/\S+)?$/, 'must be provider/model, or the name of a provider')
+  .meta({ examples: ['local/llama3'] })
 const instructions = z.string().max(20_000)
 const name = z.string().trim().min(1).max(100)
 
@@ -58,7 +59,7 @@ const recordRoutes = (service: AgentService): Route[] => [
     limit: 'write',
     summary: 'Create an agent',
     description:
-      'A new agent may use the tools memory.*, documents.* and time.*; allow others with PUT /agents/{id}/tools. A model need not be configured yet: it is looked up when a message is sent.',
+      'A new agent may use the tools `memory.*`, `documents.*` and `time.*`; allow others with PUT /agents/{id}/tools. A model need not be configured yet: it is looked up when a message is sent.',
     body: NewAgent,
     returns: Agent,
     status: 201,

@@ -36,6 +36,7 @@ const SWEEP_MS = 60_000
 
 export default definePlugin({
   id: 'channels',
+  tags: { channels: 'Connections to chat platforms, through plugins.' },
   needs: { agents, audit, chat, pluginHost, vault, inboundWebhooks },
   collections,
   settings: {

@@ -20,6 +20,11 @@ import { Turn } from './turn.js'
 
 export default definePlugin({
   id: 'chat',
+  tags: {
+    chat: 'Send a message to an agent; the answer is made in the background.',
+    sessions: 'Conversations and their messages.',
+    tasks: 'What agents work on, or have done.',
+  },
   provides: chat,
   needs: { agents, models, tools },
   collections,

@@ -33,6 +33,7 @@ const searchTool = (service: Documents): Tool<typeof Query> => ({
 
 export default definePlugin({
   id: 'documents',
+  tags: { documents: 'Files, with the text that the built-in formats and plugins read from them.' },
   provides: documents,
   needs: { pluginHost, tools },
   collections: {

@@ -36,6 +36,10 @@ const showOnTerminal = (text: string): Promise<void> =>
 
 export default definePlugin({
   id: 'identity',
+  tags: {
+    auth: 'Log in and out, the own sessions and API tokens.',
+    admin: "Users, roles, tenants and keys: an administrator's.",
+  },
   provides: identity,
   needs: { audit, vault },
   collections: {

@@ -6,6 +6,7 @@ import { Exposition } from './exposition.js'
 /** What an operator watches the gateway with. */
 export default definePlugin({
   id: 'ops',
+  tags: { ops: 'Running the gateway.' },
   provides: metrics,
   setup: ({ routes }) => {
     const readers = new Set<() => Metric[]>()

@@ -23,6 +23,7 @@ interface StoppedRow {
 /** The administration of external plugins, and the host that runs them. */
 export default definePlugin({
   id: 'plugins',
+  tags: { plugins: 'Channel adapters and document extractors: install, watch, restart, roll back.' },
   provides: pluginHost,
   needs: { audit, metrics },
   collections: { stopped: collection.global<StoppedRow>() },

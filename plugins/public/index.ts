@@ -9,11 +9,13 @@ const Version = z.object({ name: z.string(), version: z.string(), apiDescription
 /** What anyone may ask: is the gateway up, and which one is it. */
 export default definePlugin({
   id: 'public',
+  tags: { public: 'Health and version, for anyone.' },
   setup: ({ routes }) => {
     routes([
       route({
         method: 'GET',
         path: '/health',
+        tag: 'public',
         access: 'public',
         limit: 'none',
         summary: 'Shallow health, for load balancers',
@@ -24,6 +26,7 @@ export default definePlugin({
       route({
         method: 'GET',
         path: '/version',
+        tag: 'public',
         access: 'public',
         limit: 'read',
         summary: 'Which gateway this is',

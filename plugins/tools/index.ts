@@ -23,6 +23,7 @@ const describe = ({ name, description, parameters }: Tool): z.input<typeof ToolE
 
 export default definePlugin({
   id: 'tools',
+  tags: { tools: 'The tools that agents can be allowed to use.' },
   provides: tools,
   setup: ({ routes, onStop }) => {
     const set = new ToolSet()

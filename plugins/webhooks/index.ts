@@ -9,6 +9,7 @@ const digest = (text: string): Buffer => createHash('sha256').update(text).diges
 
 export default definePlugin({
   id: 'webhooks',
+  tags: { webhooks: 'Where platforms deliver to.' },
   provides: inboundWebhooks,
   setup: ({ http, routes }) => {
     const finders = new Map<string, (id: string) => Promise<WebhookTarget | null>>()

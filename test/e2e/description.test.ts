@@ -9,6 +9,7 @@ import { startGateway, type TestGateway } from '../support/gateway.js'
 const run = promisify(execFile)
 
 interface Description {
+  tags: { name: string; description?: string }[]
   paths: Record<string, Record<string, { summary?: string; 'x-rate-limit'?: string; security?: unknown[] }>>
 }
 
@@ -33,7 +34,8 @@ describe('the description of the whole API', () => {
   })
 
   it('says of every operation what it does, who may call it and how often', () => {
-    const { paths } = JSON.parse(text) as Description
+    const { paths, tags } = JSON.parse(text) as Description
+    for (const { name, description } of tags) assert.ok(description, `the tag ${name} has no description: say it in its plugin's tags`)
     for (const [path, operations] of Object.entries(paths)) {
       for (const [method, { summary, security, 'x-rate-limit': limit }] of Object.entries(operations)) {
         assert.ok(summary && security && limit, `${method} ${path}`)

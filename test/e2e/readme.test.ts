@@ -105,7 +105,7 @@ describe('the README, followed by a newcomer in a clean clone', function () {
     assert.match(said.webhook ?? '', /"chatId":"42"/)
     assert.match(said.webhook ?? '', /remember/i)
     assert.match(said.document ?? '', /Hello from a subtitle/)
-    assert.match(said.reload ?? '', /^ready$/m)
+    assert.match(said.reload ?? '', /^subtitles {2}9\.9\.9 {2}ready$/m)
     assert.match(said.node ?? '', /^[A-Z2-9]{4}-[A-Z2-9]{4}\napproved\nsystem\.info\nsucceeded\nhere$/m)
   })
 

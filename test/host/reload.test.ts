@@ -88,6 +88,24 @@ describe('a reload', () => {
     await waitFor('the mended one', () => supervisor.current?.candidate.manifest.version === '2.0.1')
   })
 
+  it('that was refused does not keep a plugin that was switched off from starting again', async () => {
+    const directory = join(host.plugins, 'switched')
+    await version(directory, 'switched', '1.0.0')
+    await host.until('switched', 'ready')
+    let refuses = true
+    host.core.hooks.onHandover(() => (refuses ? Promise.reject(new Error('not now')) : Promise.resolve()))
+    await version(directory, 'switched', '2.0.0')
+    await waitFor('the complaint', () => host.core.supervisor('switched')!.lastError?.includes('not now'))
+    refuses = false
+    host.settings.enabled = false
+    await host.core.scan()
+    await host.until('switched', 'disabled')
+    host.settings.enabled = true
+    await host.core.scan()
+    const supervisor = await host.until('switched', 'ready')
+    assert.equal(supervisor.current?.candidate.manifest.version, '2.0.0')
+  })
+
   it('is tried again when an administrator asks for it', async () => {
     const directory = join(host.plugins, 'stubborn')
     await version(directory, 'stubborn', '1.0.0')

@@ -1,11 +1,14 @@
 import assert from 'node:assert/strict'
 import { readFile } from 'node:fs/promises'
 import { z } from 'zod'
+import { catalogue } from '../../../core/errors.js'
 import { describeApi } from '../../../core/http/openapi.js'
 import { route } from '../../../core/http/route.js'
 import { version } from '../../../core/version.js'
 import { startGateway, type TestGateway } from '../../support/gateway.js'
 import { exampleRoutes, routesPlugin, testIdentity } from './support.js'
+
+const codes = new Map(Object.entries(catalogue).map(([code, status]) => [status as number, code]))
 
 describe('the interface description', () => {
   let gateway: TestGateway
@@ -53,6 +56,28 @@ describe('the interface description', () => {
     assert.deepEqual(Object.keys(api.components.schemas).sort(), ['Error', 'Row', 'RowInput'])
     assert.deepEqual(api.components.schemas.RowInput!.required, ['name'])
     assert.deepEqual(api.components.schemas.Row!.required, ['name', 'size'])
+  })
+
+  it('shows the areas in the order of their descriptions, then the others', () => {
+    const at = (path: string) => route({ method: 'GET', path, access: 'public', limit: 'none', summary: 'S', handle: () => undefined })
+    const tags = new Map([
+      ['zebras', 'Striped.'],
+      ['unused', 'Of no route.'],
+      ['apes', 'Clever.'],
+    ])
+    const api = describeApi([at('/apes'), at('/bees'), at('/zebras')], '1.0.0', tags) as { tags: unknown }
+    assert.deepEqual(api.tags, [{ name: 'zebras', description: 'Striped.' }, { name: 'apes', description: 'Clever.' }, { name: 'bees' }])
+  })
+
+  it('gives an example of every error, with the code that belongs to its status', async () => {
+    const { paths, components } = await described()
+    const { responses } = paths['/things'].post
+    for (const [status, { $ref }] of Object.entries<{ $ref?: string }>(responses)) {
+      if ($ref === undefined || status === 'default') continue
+      const { example } = components.responses[$ref.split('/').at(-1) ?? ''].content['application/json']
+      assert.equal(example.error.code, status === '415' ? 'invalid_request' : codes.get(Number(status)), status)
+    }
+    assert.deepEqual(responses.default, { $ref: '#/components/responses/Error' })
   })
 
   it('is shown by a page that loads nothing from elsewhere', async () => {

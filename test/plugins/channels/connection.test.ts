@@ -71,7 +71,11 @@ describe('the connection of a channel', () => {
     const channel = await scripted.addChannel()
     const message = { id: 'm1', text: 'hello', sender: { id: 'u1' }, metadata: { other: 'x' } }
     await scripted.post(channel, JSON.stringify({ answer: { messages: [message] } }))
-    const { deadLetters } = await scripted.until(channel.id, 'rid of it', ({ inbox }) => inbox.dead === 1)
+    const { deadLetters } = await scripted.until(
+      channel.id,
+      'rid of it',
+      ({ inbox, deadLetters: letters }) => inbox.dead === 1 && letters.length === 1,
+    )
     assert.match(deadLetters[0].reason, /chatId/)
   })
 
