@@ -112,7 +112,17 @@ class OwnedCollection<T extends Document> implements Collection<T> {
 
   async aggregate<R>(pipeline: Record<string, unknown>[]): Promise<R[]> {
     checkPipeline(pipeline)
-    return this.#collection.aggregate([{ $match: this.#stamp }, { $unset: this.#fields }, ...pipeline])
+    // What a pipeline matches first is asked with the stamp: both engines answer that from their indexes.
+    const isFirst = ({ $match }: Record<string, unknown>): boolean =>
+      $match !== undefined && !fieldsOf($match as JsonObject).some(field => this.#isStamp(field))
+    const end = pipeline.findIndex(stage => !isFirst(stage))
+    const length = end === -1 ? pipeline.length : end
+    return this.#collection.aggregate([
+      { $match: this.#stamp },
+      ...pipeline.slice(0, length),
+      { $unset: this.#fields },
+      ...pipeline.slice(length),
+    ])
   }
 
   #bound(filter: JsonObject): Filter<Stored> {

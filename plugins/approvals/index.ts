@@ -10,6 +10,7 @@ const SWEEP_MS = 30_000
 
 export default definePlugin({
   id: 'approvals',
+  tags: { approvals: 'Actions that wait for their owner to approve, edit or reject them.' },
   provides: approvals,
   needs: { audit },
   collections: {

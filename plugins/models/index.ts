@@ -8,6 +8,7 @@ import { modelSettings, type ProviderSettings } from './settings.js'
 
 export default definePlugin({
   id: 'models',
+  tags: { models: 'The model providers that agents can be answered by.' },
   provides: models,
   settings: modelSettings,
   setup: ({ settings, log, routes, onStop }) => {

@@ -34,6 +34,7 @@ const RECONCILE_EVERY = 15
 export const nodesPlugin = (versions: readonly string[]): Plugin =>
   definePlugin({
     id: 'nodes',
+    tags: { nodes: 'Machines that pair, connect and run the commands that they allow.' },
     provides: nodes,
     needs: { approvals, audit },
     collections,

@@ -118,7 +118,8 @@ export class MongoCollection<T extends Document> implements Collection<T> {
   async aggregate<R>(pipeline: Record<string, unknown>[]): Promise<R[]> {
     checkPipeline(pipeline)
     const { filter, rest } = splitMatch(pipeline)
-    const stages = [{ $match: toFilter(filter) }, { $addFields: { id: '$_id' } }, { $unset: '_id' }, ...rest]
+    const { fields, following } = splitUnset(rest)
+    const stages = [{ $match: toFilter(filter) }, { $addFields: { id: '$_id' } }, { $unset: ['_id', ...fields] }, ...following]
     return this.#ask(async () => (await this.#rows.aggregate(stages).toArray()) as R[])
   }
 
@@ -158,6 +159,16 @@ export class MongoCollection<T extends Document> implements Collection<T> {
       throw explain(error, this.#name, this.#indexes)
     }
   }
+}
+
+/**
+ * The fields that a pipeline unsets first, and the stages after that. They leave together with `_id`: FerretDB cannot
+ * unset anything of a document without one - it cuts the connection, and its whole process ends a little later.
+ */
+const splitUnset = (pipeline: JsonObject[]): { fields: string[]; following: JsonObject[] } => {
+  const [first, ...following] = pipeline
+  if (first?.$unset === undefined) return { fields: [], following: pipeline }
+  return { fields: [first.$unset].flat() as string[], following }
 }
 
 /** MongoDB's order of the types of JSON values. */

@@ -50,12 +50,22 @@ export const describeOwners = (subject: Subject): void => {
       ])
     })
 
-    it('aggregate their own documents, without the stamp', async function () {
-      subject.needsAll(this)
-      assert.deepEqual(await handle.for(ann).aggregate([{ $sort: { n: 1 } }, { $limit: 1 }]), [{ id: 'a1', n: 1, createdAt: '1' }])
+    it('aggregate their own documents', async () => {
       const own = handle.for(bob)
+      const total = (filter: object): Promise<unknown> =>
+        own.aggregate([{ $match: filter }, { $group: { _id: null, total: { $sum: '$n' } } }])
       assert.deepEqual(await own.aggregate([{ $match: { id: 'a1' } }]), [])
-      assert.deepEqual(await own.aggregate([{ $match: { $or: [{ id: 'a1' }, {}] } }, { $count: 'n' }]), [{ n: 1 }])
+      assert.deepEqual(await own.aggregate([{ $match: { $or: [{ id: 'a1' }, { n: { $gt: 0 } }] } }, { $count: 'n' }]), [{ n: 1 }])
+      assert.deepEqual(await total({ id: { $nin: ['a1'] } }), [{ _id: null, total: 1 }])
+      assert.deepEqual(await total({ id: { $nin: ['b1'] } }), [])
+    })
+
+    it('aggregate without the stamp', async function () {
+      subject.needsAll(this)
+      const own = handle.for(ann)
+      assert.deepEqual(await own.aggregate([{ $sort: { n: 1 } }, { $limit: 1 }]), [{ id: 'a1', n: 1, createdAt: '1' }])
+      assert.deepEqual(await own.aggregate([{ $match: { userId: { $exists: true } } }]), [])
+      assert.deepEqual(await own.aggregate([{ $match: { $or: [{ id: 'a1' }, {}] } }, { $count: 'n' }]), [{ n: 2 }])
     })
 
     it('cannot name the owner in a filter, an update or a document', async () => {

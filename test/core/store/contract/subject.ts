@@ -14,7 +14,8 @@ export interface Row extends Document {
 export interface Features {
   /**
    * The server is a whole MongoDB. FerretDB reads first and writes then, has no partial indexes, unique ones that take
-   * null for a value, or field paths in expressions, misses some operators and does not say which index was broken.
+   * null for a value, or field paths in expressions, misses operators, fills only the first of a group's accumulators
+   * (the others are 0) and does not say which index was broken (of an update: not even that one was).
    */
   complete: boolean
 }
