@@ -66,7 +66,13 @@ const redactValue = (value: unknown): unknown => {
   return Object.fromEntries(Object.entries(value).map(([name, field]) => [redact(name), redactValue(field)]))
 }
 
-const formsOf = (value: string): Set<string> => new Set([value, JSON.stringify(value).slice(1, -1)])
+/** Lines of a secret of several lines that say as much as it does: what is written line by line is redacted so. */
+const MIN_LINE_LENGTH = 16
+
+const formsOf = (value: string): Set<string> => {
+  const lines = value.includes('\n') ? value.split(/\r?\n/).filter(line => line.length >= MIN_LINE_LENGTH && !line.startsWith('-----')) : []
+  return new Set([value, ...lines].flatMap(form => [form, JSON.stringify(form).slice(1, -1)]))
+}
 
 const hashAt = (text: string, at: number): number => {
   let hash = 0

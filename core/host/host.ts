@@ -72,6 +72,8 @@ export class PluginHostCore {
   #scansWanted = 0
   #unwatch: () => Promise<void> = () => Promise.resolve()
   #useWatch: UseWatch | undefined
+  /** One change of the directories after the other: each closes the watcher of the one before. */
+  #applying: Promise<unknown> = Promise.resolve()
   #stopped = false
 
   constructor(options: HostOptions) {
@@ -138,6 +140,17 @@ export class PluginHostCore {
     return this.#scanning
   }
 
+  /** The same where nobody waits for it: what goes wrong is logged. */
+  scanSoon(): void {
+    this.scan().catch((error: unknown) => {
+      this.#options.log.error({ err: error }, 'the plugin directories could not be read')
+    })
+  }
+
+  #isStopped(): boolean {
+    return this.#stopped
+  }
+
   async #scanAsWanted(): Promise<void> {
     try {
       while (this.#scansWanted > 0 && !this.#stopped) {
@@ -151,10 +164,14 @@ export class PluginHostCore {
   }
 
   /** The settings have changed: directories are watched anew, plugins started or stopped. */
-  async applySettings(): Promise<void> {
-    await this.#unwatch()
-    await this.scan()
-    await this.#watch()
+  applySettings(): Promise<void> {
+    const applied = this.#applying.then(async () => {
+      await this.#unwatch()
+      await this.scan()
+      await this.#watch()
+    })
+    this.#applying = applied.catch(() => undefined)
+    return applied
   }
 
   async restart(supervisor: Supervisor): Promise<void> {
@@ -354,11 +371,17 @@ export class PluginHostCore {
 
   async #watch(): Promise<void> {
     if (this.#stopped) return
-    this.#unwatch = await watchDirectories(this.#scanDirectories(), this.#limits.settle, () => {
-      this.scan().catch((error: unknown) => {
-        this.#options.log.error({ err: error }, 'the plugin directories could not be read')
-      })
+    this.#unwatch = await watchDirectories(this.#scanDirectories(), this.#limits.settle, {
+      onChange: () => {
+        this.scanSoon()
+      },
+      onFailure: error => {
+        const { code, message } = error as NodeJS.ErrnoException
+        this.#warnOnce(`watch\0${code ?? message}`, `plugin directories are not watched for changes (${message}): use POST /plugins/scan`)
+      },
     })
+    // It may have been stopped meanwhile.
+    if (this.#isStopped()) await this.#unwatch()
   }
 
   #scanDirectories(): string[] {

@@ -25,7 +25,7 @@ export const readLogParams = (params: unknown): { level: LogLevel; text: string 
   const { level, message, fields } = (typeof params === 'string' ? { message: params } : (params ?? {})) as Partial<Record<string, unknown>>
   const text = typeof message === 'string' ? message : JSON.stringify(message ?? null)
   const extra = fields === undefined ? '' : ` ${JSON.stringify(fields)}`
-  return { level: LOG_LEVELS.find(name => name === level) ?? 'info', text: `${text}${extra}`.slice(0, MAX_LINE_LENGTH) }
+  return { level: LOG_LEVELS.find(name => name === level) ?? 'info', text: redact(`${text}${extra}`).slice(0, MAX_LINE_LENGTH) }
 }
 
 /** The newest lines of one plugin over all of its processes, without the values of secrets. */

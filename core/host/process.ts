@@ -9,6 +9,7 @@ import {
   type PluginRequests,
   type SharedNotifications,
 } from '../../sdk/protocol.js'
+import { redact } from '../redaction.js'
 import { version as hostVersion } from '../version.js'
 import type { Launch } from './launch/tier.js'
 import { Unfit, type HostLimits } from './policy.js'
@@ -250,7 +251,7 @@ const readLines = (stream: Readable, onLine: (line: string) => void): void => {
   stream.on('data', (chunk: string) => {
     const lines = (partial + chunk).split('\n')
     partial = (lines.pop() ?? '').slice(0, MAX_LINE)
-    for (const line of lines) if (line.trim() !== '') onLine(line.slice(0, MAX_LINE))
+    for (const line of lines) if (line.trim() !== '') onLine(redact(line).slice(0, MAX_LINE))
   })
   stream.on('end', () => {
     if (partial.trim() !== '') onLine(partial)

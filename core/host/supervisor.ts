@@ -261,6 +261,7 @@ export class Supervisor {
 
   #serveWith(running: Running): void {
     this.#current = running
+    this.#endedFor = undefined
     this.#copies.started()
     this.#readySince = Date.now()
     void running.process.exited.then(ending => {
@@ -281,11 +282,11 @@ export class Supervisor {
 
   #onExit(running: Running, { code, signal }: { code: number | null; signal: NodeJS.Signals | null }): void {
     if (this.#current !== running) return
+    const endedFor = this.#endedFor
     this.#release()
     const words = running.process.lastWords.slice(-3)
     const tail = words.length > 0 ? `: ${words.join(' | ')}` : ''
-    this.#complain(this.#endedFor ?? `it ended by itself (${signal ?? `code ${String(code)}`})${tail}`)
-    this.#endedFor = undefined
+    this.#complain(endedFor ?? `it ended by itself (${signal ?? `code ${String(code)}`})${tail}`)
     // While it is being replaced, the end of that decides what follows.
     if (this.state === 'reloading') return
     if (this.#previous) this.#rollBack(this.#previous)
@@ -380,6 +381,7 @@ export class Supervisor {
 
   #release(): void {
     this.#liveness?.stop()
+    this.#endedFor = undefined
     this.#current = undefined
     this.residentBytes = undefined
   }

@@ -77,7 +77,9 @@ export default definePlugin({
     settings.directories.onChange(apply)
     const { enabled, allowlist, minimumTier, allowUnconfined, trustedKeys, requireSignature } = settings
     for (const hot of [enabled, allowlist, minimumTier, allowUnconfined, trustedKeys, requireSignature])
-      hot.onChange(() => void host.scan())
+      hot.onChange(() => {
+        host.scanSoon()
+      })
     const warnOfKeys = (keys: readonly string[]): void => {
       for (const key of unreadableKeys(keys))
         log.warn(`${trustedKeys.key}: ${JSON.stringify(key)} is no Ed25519 public key, and trusts nobody`)

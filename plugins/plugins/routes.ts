@@ -45,7 +45,7 @@ export const pluginRoutes = (host: PluginHostCore, installer: Installer, setting
     route({
       method: 'GET',
       path: '/plugins',
-      access: 'admin',
+      access: 'gatewayAdmin',
       limit: 'read',
       summary: 'Every external plugin that was found, with its state',
       description: 'Rejected candidates are listed too, with the reason. A directory without a plugin manifest is none.',

@@ -250,6 +250,27 @@ describe(`a plugin that may use certain hosts${noDeno === undefined ? '' : ` (sk
   })
 })
 
+describe('a plugin that imports a file of the system by name', () => {
+  for (const { name, tiers, missing } of sandboxes.filter(({ net }) => net === undefined))
+    it(`never starts in ${name}${missing === undefined ? '' : ` (skipped: ${missing})`}`, async function () {
+      if (missing !== undefined) this.skip()
+      const host = await startHost({ tiers, settings: { enabled: false } })
+      try {
+        const outside = join(host.dataDir, 'service.json')
+        await writeFile(outside, '{"key": "gateway-secret"}')
+        const directory = await host.add('importer')
+        const program = `import stolen from ${JSON.stringify(outside)} with { type: 'json' }\nconsole.error(stolen.key)\n`
+        await writeFile(join(directory, 'importer.mjs'), program)
+        host.settings.enabled = true
+        await host.core.scan()
+        await host.until('importer', 'failed', 'backing-off')
+        assert.ok(!host.logged().includes('gateway-secret'))
+      } finally {
+        await host.stop()
+      }
+    })
+})
+
 /** Some native add-on that was built for this Node. */
 function anyAddOn(): string {
   const directory = join(createRequire(import.meta.url).resolve('@photostructure/sqlite'), '..', '..')

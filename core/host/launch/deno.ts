@@ -2,6 +2,8 @@ import { accessSync, closeSync, constants, existsSync, openSync, readSync, realp
 import { createRequire } from 'node:module'
 import { BlockList, isIP } from 'node:net'
 import { delimiter, join } from 'node:path'
+import { pathToFileURL } from 'node:url'
+import { Unfit } from '../policy.js'
 import { dieWithParent, hasDeathSignal, SURVIVES_KILL } from './reaper.js'
 import { runProbe } from './runProbe.js'
 import { pluginEnvironment, type Launch, type LaunchRequest, type Network, type Tier } from './tier.js'
@@ -78,6 +80,12 @@ const isExecutable = (path: string): boolean => {
   }
 }
 
+/**
+ * The main program, which imports the plugin's. Deno does not hold what the main program imports by name to the
+ * permissions: as the main program itself a plugin could import any file there is.
+ */
+const BOOT = 'data:text/javascript,await%20import(Deno.args[0])'
+
 /** Where the plugin finds its directories: the host's paths, or those inside of another sandbox around Deno. */
 export interface DenoPlaces {
   directory: string
@@ -104,7 +112,8 @@ export const denoArguments = ({ directory, dataDir, exchangeDir }: DenoPlaces, r
   // Its environment holds nothing but what is meant for it.
   '--allow-env',
   ...networkFlags(request.network),
-  join(directory, request.entry.file),
+  BOOT,
+  pathToFileURL(join(directory, request.entry.file)).href,
 ]
 
 const networkFlags = (network: Network): string[] => {
@@ -136,6 +145,7 @@ const insideRangesOf = (host: string): string[] => {
 export const describeNetwork = (network: Network): { enforced: string[]; open: string[] } => {
   if (network.kind === 'none') return { enforced: ['network'], open: [] }
   if (network.kind === 'open') return { enforced: [], open: ['network'] }
+  const lifted = INSIDE.filter(range => asksForInside(network.hosts, range))
   const inside = network.hosts.filter(host => insideRangesOf(host).length > 0)
   return {
     enforced: [
@@ -145,6 +155,9 @@ export const describeNetwork = (network: Network): { enforced: string[]; open: s
     open: [
       'private IPv6 addresses, and IPv4 addresses written as IPv6, behind permitted names',
       ...(inside.length === 0 ? [] : [`addresses inside that its manifest names: ${inside.join(', ')}`]),
+      ...(lifted.length === 0
+        ? []
+        : [`all of ${lifted.join(', ')} behind permitted names, on their ports: its manifest names addresses there`]),
     ],
   }
 }
@@ -165,6 +178,11 @@ export const deno: Tier = {
       dataDir: realpathSync(request.dataDir),
       exchangeDir: realpathSync(request.exchangeDir),
     }
+    // Deno takes lists of paths apart at commas, and would open what stands before one.
+    if (Object.values(places).some(path => path.includes(',')))
+      throw new Unfit('Deno cannot hold a plugin to a directory with a comma in its path: move Service:DataDir', {
+        dependsOnSettings: true,
+      })
     const [command = '', ...args] = dieWithParent([findDeno() ?? 'deno', ...denoArguments(places, request)])
     const network = describeNetwork(request.network)
     return {
