@@ -12,7 +12,7 @@ import { createExchange, type Exchange } from './exchange.js'
 import { discover, type Candidate, type Rejection, type Served } from './discovery.js'
 import { idFileName } from './idFileName.js'
 import { Installs, type Installation } from './installs.js'
-import { defaultLimits, Unfit, type HostLimits } from './policy.js'
+import { defaultLimits, GATEWAY_STOPS, Unfit, type HostLimits } from './policy.js'
 import { readLogParams } from './pluginLog.js'
 import { whyNotTrusted, type SignaturePolicy } from './signature.js'
 import { pruneStaged } from './stage.js'
@@ -200,7 +200,7 @@ export class PluginHostCore {
     await this.#unwatch()
     await this.#scanning?.catch(() => undefined)
     await this.unpacker.close()
-    await Promise.all(this.supervisors.map(supervisor => supervisor.stop('stopped', 'the gateway stops')))
+    await Promise.all(this.supervisors.map(supervisor => supervisor.stop('stopped', GATEWAY_STOPS)))
   }
 
   request<M extends keyof HostRequests>(
