@@ -61,7 +61,9 @@ export class Leases {
 
   /** Gives back what this gateway held before it was killed: it takes again what it can work on, and leaves the rest to others. */
   async begin(): Promise<void> {
-    await this.#rows.updateMany({ holder: this.#holder }, { $set: { holder: null, status: 'disconnected' } })
+    const held = { holder: this.#holder }
+    // Looked at first: a write makes the start of the gateway wait for the store's thread.
+    if (await this.#rows.findOne(held)) await this.#rows.updateMany(held, { $set: { holder: null, status: 'disconnected' } })
   }
 
   has(channelId: string): boolean {
