@@ -51,6 +51,7 @@ export interface HostOptions {
 /** Plugins that start at once: more only fight for the processors. */
 const STARTS_AT_ONCE = 3
 const MAX_HEAP_MB = 192
+
 /** Finds external plugins, keeps them running in their sandboxes, and lets the rest of the gateway call them. */
 export class PluginHostCore {
   /** The archives that were installed; a scan takes up what was changed there. */

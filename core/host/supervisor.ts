@@ -176,7 +176,7 @@ export class Supervisor {
     }
   }
 
-  /** Restarts it when it takes more memory than it may. `resident` covers its whole process group. */
+  /** Restarts it when it takes more memory than it may. `resident` covers everything that it has started. */
   checkMemory(resident: number | undefined): void {
     this.residentBytes = resident
     if (resident === undefined || !this.#current || resident <= this.#around.limits.maxResidentBytes) return
