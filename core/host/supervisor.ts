@@ -1,17 +1,18 @@
 import { RpcError, type RequestOptions } from '../../sdk/rpc.js'
 import { RpcErrorCode, type HostRequests } from '../../sdk/protocol.js'
-import type { Log } from '../log.js'
+import { storageAllowance, whyTooMuchMemory, whyTooMuchStored } from './allowance.js'
 import { PluginCrashed } from './crash.js'
 import type { Candidate } from './discovery.js'
+import { Draining } from './draining.js'
 import { Latency } from './latency.js'
 import { Liveness } from './liveness.js'
-import type { Launch, TierName } from './launch/tier.js'
 import { PluginLog } from './pluginLog.js'
-import { throttleLines } from './throttleLines.js'
-import { afterCrash, recentCrashes, Unfit, type HostLimits } from './policy.js'
+import { Unfit } from './policy.js'
+import { Probation } from './probation.js'
+import { Recovery } from './recovery.js'
+import type { Running } from './running.js'
 import { storedBytes } from './storage.js'
-import { PluginProcess, type ProcessOptions } from './process.js'
-import { StagedCopies } from './stagedCopies.js'
+import { Starter, type StarterSurroundings } from './starter.js'
 
 export type PluginState =
   'discovered' | 'disabled' | 'rejected' | 'starting' | 'ready' | 'degraded' | 'reloading' | 'backing-off' | 'failed' | 'stopped'
@@ -19,30 +20,10 @@ export type PluginState =
 /** Lines of output shown with a plugin's record; its log has more. */
 const MAX_SHOWN_LINES = 200
 
-/** A process that has shaken hands, with what it was started from. */
-export interface Running {
-  process: PluginProcess
-  candidate: Candidate
-  tier: TierName
-  launch: Launch
-  directory: string
-}
-
 /** What a supervisor needs of its host. */
-export interface SupervisorSurroundings {
-  readonly limits: HostLimits
-  readonly log: Log
-  /** Where the plugin's staged copies lie, one directory each. */
-  readonly stagingDir: string
-  /** Picks the sandbox; throws with the reason when none will do. */
-  prepare(candidate: Candidate, directory: string): Promise<{ tier: TierName; launch: Launch }>
-  readonly serve: Pick<ProcessOptions, 'handlers' | 'listeners'>
-  /** Lets the areas that use the plugin move over. Rejecting refuses the new process. */
-  handover(next: Running, old: Running | undefined): Promise<void>
+export interface SupervisorSurroundings extends StarterSurroundings {
   onChange(): void
 }
-
-const mib = (bytes: number): string => `${Math.round(bytes / 1024 / 1024)} MiB`
 
 /** Keeps one plugin running: starts, watches, restarts, replaces and stops its process. */
 export class Supervisor {
@@ -57,32 +38,29 @@ export class Supervisor {
   readonly latency = new Latency()
   readonly log = new PluginLog()
   readonly #around: SupervisorSurroundings
-  /** Replaced processes whose calls are finishing. */
-  readonly #draining = new Map<Running, Promise<unknown>>()
+  readonly #recovery: Recovery
+  readonly #probation: Probation
+  readonly #draining: Draining
+  readonly #starter: Starter
   /** Why the gateway itself ended the process. */
   #endedFor: string | undefined
   #current: Running | undefined
-  #crashes: number[] = []
-  /** The files that could not replace the running ones. */
-  #refused: string | undefined
   /** It is unfit under settings that may have changed. */
   #mayFitNow = false
-  #readySince = 0
   #liveness: Liveness | undefined
-  #retry: NodeJS.Timeout | undefined
   #turn: Promise<unknown> = Promise.resolve()
-  readonly #copies: StagedCopies
-  /** The version before the current one, for as long as the current one has yet to prove itself. */
-  #previous: Candidate | undefined
-  #probation: NodeJS.Timeout | undefined
 
   constructor(candidate: Candidate, around: SupervisorSurroundings) {
     this.id = candidate.id
     this.candidate = candidate
     this.#around = around
-    this.#copies = new StagedCopies(around.stagingDir, error => {
-      around.log.warn({ err: error }, `old copies of the plugin ${this.id} could not be removed`)
-    })
+    const prune = (): void => {
+      this.#prune()
+    }
+    this.#recovery = new Recovery(around.limits)
+    this.#probation = new Probation(around.limits.probation, prune)
+    this.#draining = new Draining(around.limits.drain, prune)
+    this.#starter = new Starter(candidate.id, this.log, around)
   }
 
   get current(): Running | undefined {
@@ -102,34 +80,32 @@ export class Supervisor {
   run(candidate: Candidate): Promise<void> {
     return this.#inTurn(async () => {
       const { signature } = candidate.listing
-      if (signature === this.#refused) return
+      if (this.#probation.isRefused(candidate)) return
       if (this.#current) {
         if (signature !== this.#current.candidate.listing.signature) await this.#replace(this.#current, candidate)
         return
       }
       const isTried = this.state === 'backing-off' || this.state === 'failed'
       if (isTried && signature === this.candidate.listing.signature && !this.#mayFitNow) return
-      clearTimeout(this.#retry)
+      this.#recovery.beginAnew()
       this.candidate = candidate
-      this.#crashes = []
       await this.#bringUp()
     })
   }
 
   /** Stops it until it is started again. */
   stop(state: 'stopped' | 'disabled', reason: string): Promise<void> {
-    clearTimeout(this.#retry)
+    this.#recovery.cancelRetry()
     return this.#inTurn(async () => {
-      clearTimeout(this.#retry)
+      this.#recovery.cancelRetry()
       const running = this.#current
       // What comes next starts from the files as they are then.
-      this.#refused = undefined
-      this.#previous = undefined
-      clearTimeout(this.#probation)
+      this.#probation.pardon()
+      this.#probation.end()
       this.#release()
       this.#to(state, reason)
       if (running) await running.process.stop(reason)
-      await Promise.allSettled(this.#draining.values())
+      await this.#draining.settled()
     })
   }
 
@@ -139,9 +115,8 @@ export class Supervisor {
    */
   restart(newest: Candidate): Promise<void> {
     return this.#inTurn(async () => {
-      clearTimeout(this.#retry)
-      this.#crashes = []
-      this.#refused = undefined
+      this.#recovery.beginAnew()
+      this.#probation.pardon()
       this.restarts += 1
       const old = this.#current
       if (old && newest.listing.signature !== old.candidate.listing.signature) {
@@ -179,37 +154,34 @@ export class Supervisor {
   /** Restarts it when it takes more memory than it may. `resident` covers everything that it has started. */
   checkMemory(resident: number | undefined): void {
     this.residentBytes = resident
-    if (resident === undefined || !this.#current || resident <= this.#around.limits.maxResidentBytes) return
-    this.#end(this.#current, `it used ${mib(resident)} of memory, more than ${mib(this.#around.limits.maxResidentBytes)}, and was ended`)
+    const why = resident === undefined ? undefined : whyTooMuchMemory(resident, this.#around.limits)
+    if (this.#current && why !== undefined) this.#end(this.#current, why)
   }
 
   /** Ends it when it has stored more than it may in the directories that it can write. */
   async checkStorage(directories: readonly string[]): Promise<void> {
     const running = this.#current
     if (!running) return
-    const megabytes = running.candidate.manifest.permissions?.dataDirectoryMb
-    const limit = megabytes === undefined ? this.#around.limits.maxStoredBytes : megabytes * 1024 * 1024
+    const limit = storageAllowance(running.candidate, this.#around.limits)
     let stored = 0
     for (const directory of directories) stored += await storedBytes(directory, limit)
     this.storedBytes = stored
-    if (stored > limit && running === this.#current)
-      this.#end(running, `it stored more than ${mib(limit)} and was ended: clear its data directory, or raise permissions.dataDirectoryMb`)
+    const why = whyTooMuchStored(stored, limit)
+    if (running === this.#current && why !== undefined) this.#end(running, why)
   }
 
   async #replace(old: Running, candidate: Candidate): Promise<void> {
     this.#to('reloading', `version ${candidate.manifest.version} is starting`)
     try {
-      const next = await this.#launch(candidate)
-      await this.#handOver(next, old)
+      const next = await this.#starter.start(candidate, old)
       this.candidate = candidate
       this.lastError = undefined
-      this.#refused = undefined
-      this.#watchOver(old.candidate)
+      this.#probation.begin(old.candidate)
       this.#serveWith(next)
-      this.#drain(old, `replaced by version ${candidate.manifest.version}`)
+      this.#draining.add(old, `replaced by version ${candidate.manifest.version}`)
     } catch (error) {
-      this.#copies.started()
-      this.#refused = candidate.listing.signature
+      this.#starter.settled()
+      this.#probation.refuse(candidate)
       this.#complain(`version ${candidate.manifest.version} could not replace the running one: ${(error as Error).message}`)
       if (old.process.ended) this.#afterCrash()
       else this.#to('ready')
@@ -220,11 +192,9 @@ export class Supervisor {
     this.#to('starting')
     this.#mayFitNow = false
     try {
-      const next = await this.#launch(this.candidate)
-      await this.#handOver(next, undefined)
-      this.#serveWith(next)
+      this.#serveWith(await this.#starter.start(this.candidate, undefined))
     } catch (error) {
-      this.#copies.started()
+      this.#starter.settled()
       const { message } = error as Error
       if (message !== this.lastError || !(error instanceof Unfit)) this.#complain(message)
       if (error instanceof Unfit) {
@@ -234,36 +204,11 @@ export class Supervisor {
     }
   }
 
-  async #launch(candidate: Candidate): Promise<Running> {
-    const directory = await this.#copies.stage(candidate)
-    const { tier, launch } = await this.#around.prepare(candidate, directory)
-    const write = throttleLines(line => {
-      this.#around.log.info({ stderr: line }, `plugin ${this.id}`)
-    })
-    const onLine = (line: string): void => {
-      this.log.add('output', 'info', line)
-      write(line)
-    }
-    const plugin = { id: candidate.id, version: candidate.manifest.version }
-    const process = await PluginProcess.start(launch, { plugin, limits: this.#around.limits, ...this.#around.serve, onLine })
-    return { process, candidate, tier, launch, directory }
-  }
-
-  async #handOver(next: Running, old: Running | undefined): Promise<void> {
-    try {
-      await this.#around.handover(next, old)
-      if (next.process.ended) throw new Error('it ended right after its handshake')
-    } catch (error) {
-      await next.process.stop('it could not take over')
-      throw error
-    }
-  }
-
   #serveWith(running: Running): void {
     this.#current = running
     this.#endedFor = undefined
-    this.#copies.started()
-    this.#readySince = Date.now()
+    this.#starter.settled()
+    this.#recovery.serves()
     void running.process.exited.then(ending => {
       this.#onExit(running, ending)
     })
@@ -289,25 +234,16 @@ export class Supervisor {
     this.#complain(endedFor ?? `it ended by itself (${signal ?? `code ${String(code)}`})${tail}`)
     // While it is being replaced, the end of that decides what follows.
     if (this.state === 'reloading') return
-    if (this.#previous) this.#rollBack(this.#previous)
+    const { previous } = this.#probation
+    if (previous) this.#rollBack(previous)
     else this.#afterCrash()
-  }
-
-  /** The version that was replaced is kept until the new one has lasted a while. */
-  #watchOver(previous: Candidate): void {
-    this.#previous = previous
-    clearTimeout(this.#probation)
-    this.#probation = setTimeout(() => {
-      this.#previous = undefined
-      this.#prune()
-    }, this.#around.limits.probation).unref()
   }
 
   /** A version that ends so soon after it took over gives way to the one before; its files are not tried again. */
   #rollBack(previous: Candidate): void {
     const { candidate } = this
-    this.#previous = undefined
-    this.#refused = candidate.listing.signature
+    this.#probation.end()
+    this.#probation.refuse(candidate)
     this.candidate = previous
     const versions = `version ${candidate.manifest.version} ended soon after it had taken over: version ${previous.manifest.version} serves again`
     this.#to('reloading', versions)
@@ -323,27 +259,22 @@ export class Supervisor {
   }
 
   #afterCrash(): void {
-    const { limits } = this.#around
-    const now = Date.now()
-    const healthyFor = this.#readySince === 0 ? 0 : now - this.#readySince
-    this.#readySince = 0
-    this.#crashes = recentCrashes([...this.#crashes, now], now, limits)
-    const next = afterCrash(this.#crashes, healthyFor, limits)
+    const next = this.#recovery.crashed()
     if (!next.restart) {
       this.#to(
         'failed',
-        `it failed ${next.crashes} times within ${limits.crashWindow / 60_000} minutes: restart it, or install a new version. ${this.lastError ?? ''}`.trim(),
+        `it failed ${next.crashes} times within ${this.#around.limits.crashWindow / 60_000} minutes: restart it, or install a new version. ${this.lastError ?? ''}`.trim(),
       )
       return
     }
     this.#to('backing-off', `it is started again in ${(next.delay / 1000).toFixed(1)} s. ${this.lastError ?? ''}`.trim())
-    this.#retry = setTimeout(() => {
+    this.#recovery.retryIn(next.delay, () => {
       void this.#inTurn(async () => {
         if (this.state !== 'backing-off') return
         this.restarts += 1
         await this.#bringUp()
       })
-    }, next.delay)
+    })
   }
 
   #onMissed(running: Running, misses: number): void {
@@ -353,24 +284,11 @@ export class Supervisor {
     else this.#end(running, `it did not answer ${pingMisses} pings and was ended`)
   }
 
-  /** Lets the calls of a replaced process finish, then stops it. */
-  #drain(old: Running, reason: string): void {
-    const drained = (async () => {
-      const deadline = Date.now() + this.#around.limits.drain
-      while (old.process.stats.pending + old.process.stats.waiting > 0 && !old.process.ended && Date.now() < deadline)
-        await new Promise(resolve => setTimeout(resolve, 25))
-      await old.process.stop(reason)
-    })().finally(() => {
-      this.#draining.delete(old)
-      this.#prune()
-    })
-    this.#draining.set(old, drained)
-  }
-
   /** Removes the staged copies that nothing runs, or may run again, from. */
   #prune(): void {
-    const running = [this.#current, ...this.#draining.keys()].flatMap(one => (one ? [one.candidate] : []))
-    this.#copies.prune([...running, this.candidate, ...(this.#previous ? [this.#previous] : [])])
+    const running = [this.#current, ...this.#draining.running].flatMap(one => (one ? [one.candidate] : []))
+    const { previous } = this.#probation
+    this.#starter.prune([...running, this.candidate, ...(previous ? [previous] : [])])
   }
 
   /** Ends a process that misbehaves; what follows is what follows a crash. */

@@ -2,7 +2,7 @@ import { z } from 'zod'
 import { redactData } from '../../core/redaction.js'
 import type { PluginHostCore } from '../../core/host/host.js'
 import type { Rejection } from '../../core/host/discovery.js'
-import { networkOf } from '../../core/host/host.js'
+import { networkOf } from '../../core/host/preparation.js'
 import { judgeSignature, SIGNATURE_STATES } from '../../core/host/signature.js'
 import type { Supervisor } from '../../core/host/supervisor.js'
 
