@@ -13,6 +13,8 @@ import { scoped } from './store/scope.js'
 export interface AppOptions {
   config: Config
   log: Log
+  /** Tags of the API description, in the order that a reader meets them in; those not named here follow by name. */
+  areas?: readonly string[]
 }
 
 /** A gateway in this process. */
@@ -46,7 +48,7 @@ class Application implements App {
   #starting: Promise<{ url: string }> | undefined
   #stopping: Promise<void> | undefined
 
-  constructor(plugins: readonly Plugin[], { config, log }: AppOptions) {
+  constructor(plugins: readonly Plugin[], { config, log, areas = [] }: AppOptions) {
     this.#plugins = dependencyOrder(plugins)
     this.#config = config
     this.#log = log
@@ -54,8 +56,7 @@ class Application implements App {
     for (const plugin of this.#plugins) bindAll(config, plugin.settings ?? {})
     this.#events = new EventBus(log)
     this.#http = new HttpServer(config, this.#settings, log)
-    // In the order of the list, which is the one that a reader of the description meets them in.
-    for (const { tags = {} } of plugins) this.#http.describeTags(tags)
+    this.#http.describeTags(inOrder(Object.assign({}, ...plugins.map(({ tags }) => tags)) as Record<string, string>, areas))
   }
 
   get server(): Server {
@@ -176,6 +177,12 @@ class Application implements App {
       }
     }
   }
+}
+
+/** The named ones first, as they are named; the others by name. */
+const inOrder = (tags: Readonly<Record<string, string>>, names: readonly string[]): Record<string, string> => {
+  const all = [...new Set([...names, ...Object.keys(tags).sort()])]
+  return Object.fromEntries(all.flatMap(name => (tags[name] === undefined ? [] : [[name, tags[name]]])))
 }
 
 const bindAll = <S extends Record<string, Parameters<Config['bind']>[0]>>(config: Config, settings: S): SettingValues<S> =>

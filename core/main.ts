@@ -8,7 +8,7 @@ import { StartError } from './errors.js'
 import { createLog } from './log.js'
 import { coreSettings } from './settings.js'
 import { explainStart } from './startFailure.js'
-import { plugins } from '../plugins/index.js'
+import { areas, plugins } from '../plugins/index.js'
 
 const USAGE = `usage: agent-gateway [--config FILE] [--default KEY=VALUE]...
 
@@ -35,7 +35,7 @@ const main = async (): Promise<void> => {
     log.fatal({ err: error }, 'an error that nothing handled: ending, so that nothing goes on in an unknown state')
     process.exit(1)
   })
-  const app = createApp(plugins, { config, log })
+  const app = createApp(plugins, { config, log, areas })
   const stop = stopOnSignals(async () => {
     unwatch()
     await app.stop()

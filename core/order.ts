@@ -6,25 +6,33 @@ export class PluginOrderError extends Error {
 }
 
 /**
- * The plugins in dependency order: each after everything that it needs, else in the order given.
+ * The plugins in the order that they start in; they stop in reverse. Each comes after everything that it needs, and
+ * after whatever extends what it needs; where that leaves a choice, by id. The order given does not matter.
  * Throws `PluginOrderError` for an id or a service that two plugins claim, a missing service, and circles.
  */
 export const dependencyOrder = (plugins: readonly Plugin[]): Plugin[] => {
   const providers = findProviders(plugins)
+  const byId = [...plugins].sort((a, b) => (a.id < b.id ? -1 : 1))
+  const before = (plugin: Plugin): Plugin[] =>
+    Object.entries(plugin.needs ?? {}).flatMap(([name, need]) => {
+      const provider = providers.get(need.id)
+      if (!provider) throw missing(plugin, need.id)
+      const isExtension = plugin.extends?.includes(name) ?? false
+      return isExtension ? [provider] : [provider, ...byId.filter(other => extensionOf(other, need.id))]
+    })
   const ordered = new Set<Plugin>()
   const visit = (plugin: Plugin, path: Plugin[]): void => {
     if (ordered.has(plugin)) return
     if (path.includes(plugin)) throw circle([...path.slice(path.indexOf(plugin)), plugin])
-    for (const need of Object.values(plugin.needs ?? {})) {
-      const provider = providers.get(need.id)
-      if (!provider) throw missing(plugin, need.id)
-      visit(provider, [...path, plugin])
-    }
+    for (const earlier of before(plugin)) visit(earlier, [...path, plugin])
     ordered.add(plugin)
   }
-  for (const plugin of plugins) visit(plugin, [])
+  for (const plugin of byId) visit(plugin, [])
   return [...ordered]
 }
+
+const extensionOf = ({ needs = {}, extends: extended = [] }: Plugin, serviceId: string): boolean =>
+  extended.some(name => needs[name]?.id === serviceId)
 
 const findProviders = (plugins: readonly Plugin[]): Map<string, Plugin> => {
   const ids = new Set<string>()
@@ -47,5 +55,5 @@ const missing = (plugin: Plugin, need: string): PluginOrderError =>
 
 const circle = (path: Plugin[]): PluginOrderError =>
   new PluginOrderError(
-    `These plugins need each other in a circle: ${path.map(({ id }) => id).join(' -> ')}. Turn one of the needs into an event or an open set`,
+    `These plugins need each other (or what extends each other) in a circle: ${path.map(({ id }) => id).join(' -> ')}. Turn one of the needs into an event or an open set`,
   )

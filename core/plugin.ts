@@ -59,6 +59,11 @@ export interface PluginDefinition<
   readonly id: string
   readonly provides?: ServiceRef<T>
   readonly needs?: N
+  /**
+   * Those of `needs` whose open sets this plugin fills (with tools, model providers, ...): it starts before whoever else
+   * needs them, and stops after.
+   */
+  readonly extends?: readonly (keyof N & string)[]
   readonly collections?: C
   readonly settings?: S
   /** What the tags of its routes are about, in a sentence, for the API description. */

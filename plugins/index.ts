@@ -19,25 +19,45 @@ import tools from './tools/index.js'
 import vault from './vault/index.js'
 import webhooks from './webhooks/index.js'
 
-/** Every internal plugin of the gateway. They start by their needs; the order here is that of their areas in the API description. */
+/** Every internal plugin of the gateway. They start and stop by their needs alone: the order here means nothing. */
 export const plugins: readonly Plugin[] = [
-  publicRoutes,
-  identity,
   agents,
-  chat,
-  models,
-  offline,
-  tools,
-  memory,
-  documents,
-  attachments,
-  channels,
-  webhooks,
-  nodes,
   approvals,
-  externalPlugins,
-  providers,
-  vault,
+  attachments,
   audit,
+  channels,
+  chat,
+  documents,
+  externalPlugins,
+  identity,
+  memory,
+  models,
+  nodes,
+  offline,
   ops,
+  providers,
+  publicRoutes,
+  tools,
+  vault,
+  webhooks,
+]
+
+/** The tags of the API description, in the order that a reader meets them in. */
+export const areas: readonly string[] = [
+  'public',
+  'auth',
+  'admin',
+  'agents',
+  'chat',
+  'sessions',
+  'tasks',
+  'models',
+  'tools',
+  'documents',
+  'channels',
+  'webhooks',
+  'nodes',
+  'approvals',
+  'plugins',
+  'ops',
 ]

@@ -9,7 +9,7 @@ import type { HostOptions } from './hostOptions.js'
 import { Installs, type Installation } from './installs.js'
 import { Places, type PlaceKind } from './places.js'
 import { readLogParams } from './pluginLog.js'
-import { defaultLimits, GATEWAY_STOPS, type HostLimits } from './policy.js'
+import { defaultLimits, type HostLimits } from './policy.js'
 import { prepareLaunch } from './preparation.js'
 import { Reconciler } from './reconciler.js'
 import { Scans } from './scans.js'
@@ -152,7 +152,7 @@ export class PluginHostCore {
     this.#reconciler.stop()
     await this.#scans.stop()
     await this.unpacker.close()
-    await Promise.all(this.supervisors.map(supervisor => supervisor.stop('stopped', GATEWAY_STOPS)))
+    await Promise.all(this.supervisors.map(supervisor => supervisor.stop('stopped', 'the gateway stops')))
   }
 
   request<M extends keyof HostRequests>(

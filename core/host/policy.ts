@@ -51,9 +51,6 @@ export const defaultLimits: HostLimits = {
   maxStoredBytes: 256 * 1024 * 1024,
 }
 
-/** The reason that plugins are stopped for when the gateway itself stops: they run again after its next start. */
-export const GATEWAY_STOPS = 'the gateway stops'
-
 /** Why a plugin cannot run however often it is started: it rests until its files change. */
 export class Unfit extends Error {
   /** Whether other settings of the gateway could let it run. */

@@ -6,6 +6,7 @@ import { documents } from '../documents/contract.js'
 export default definePlugin({
   id: 'attachments',
   needs: { chat, documents },
+  extends: ['chat'],
   setup: ({ needs, onStop }) => {
     onStop(needs.chat.attachmentSource({ text: (owner, id) => needs.documents.text(owner, id) }))
   },

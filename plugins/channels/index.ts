@@ -38,6 +38,7 @@ export default definePlugin({
   id: 'channels',
   tags: { channels: 'Connections to chat platforms, through plugins.' },
   needs: { agents, audit, chat, pluginHost, vault, inboundWebhooks },
+  extends: ['inboundWebhooks'],
   collections,
   settings: {
     dataDir: coreSettings.dataDir,

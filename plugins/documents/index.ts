@@ -36,6 +36,7 @@ export default definePlugin({
   tags: { documents: 'Files, with the text that the built-in formats and plugins read from them.' },
   provides: documents,
   needs: { pluginHost, tools },
+  extends: ['tools'],
   collections: {
     rows: collection.user<DocumentRow>(),
     passages: collection.user<PassageRow>({ indexes: [{ fields: { documentId: 1 } }] }),

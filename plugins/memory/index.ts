@@ -12,6 +12,7 @@ export default definePlugin({
   id: 'memory',
   provides: memory,
   needs: { tools },
+  extends: ['tools'],
   collections: {
     entries: collection.user<Entry>({ indexes: [{ fields: { idempotencyKey: 1 }, unique: true, sparse: true }] }),
     vectors: collection.user<StoredVector>({ indexes: [{ fields: { madeBy: 1, createdAt: -1 } }] }),

@@ -24,6 +24,7 @@ const offline: ModelProvider = {
 export default definePlugin({
   id: 'offline',
   needs: { models },
+  extends: ['models'],
   setup: ({ needs, onStop }) => {
     onStop(needs.models.register(offline))
   },

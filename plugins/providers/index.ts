@@ -12,6 +12,7 @@ import { providerSettings } from './settings.js'
 export default definePlugin({
   id: 'providers',
   needs: { models, memory, host: pluginHost },
+  extends: ['models', 'memory'],
   settings: providerSettings,
   setup: ({ needs: { models, memory, host }, settings: { experimental, values, silenceMs, timeoutMs, embedder }, onStop }) => {
     const settings = new PluginSettings(() => values.get())

@@ -1,7 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { compare } from 'semver'
 import { upstreamUnavailable, type GatewayError } from '../../core/errors.js'
-import { GATEWAY_STOPS } from '../../core/host/policy.js'
 import { redact } from '../../core/redaction.js'
 import type { ProviderDescription, ProviderSource, Step, SteppedProvider, StepRequest } from '../models/contract.js'
 import type { PluginHost, PluginProvider } from '../plugins/contract.js'
@@ -120,8 +119,6 @@ export class ModelPlugins implements ProviderSource {
   }
 
   #whyUnusable(plugin: PluginProvider): string | undefined {
-    // Who asked is about to stop too, and asks again after the next start.
-    if (plugin.reason === GATEWAY_STOPS) return undefined
     if (plugin.state === 'off') return `the plugin ${plugin.pluginId} does not run: ${plugin.reason ?? ''}`
     return this.#needs.settings.whyIncomplete(plugin)
   }

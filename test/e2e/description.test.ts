@@ -4,6 +4,7 @@ import { writeFile } from 'node:fs/promises'
 import { createRequire } from 'node:module'
 import { dirname, join } from 'node:path'
 import { promisify } from 'node:util'
+import { areas } from '../../plugins/index.js'
 import { startGateway, type TestGateway } from '../support/gateway.js'
 
 const run = promisify(execFile)
@@ -42,5 +43,12 @@ describe('the description of the whole API', () => {
       }
     }
     assert.ok(Object.keys(paths).length > 45)
+  })
+
+  it('has its areas in the order that a reader meets them in', () => {
+    assert.deepEqual(
+      (JSON.parse(text) as Description).tags.map(({ name }) => name),
+      areas,
+    )
   })
 })

@@ -5,7 +5,7 @@ import { createApp, type App } from '../../core/app.js'
 import { Config } from '../../core/config.js'
 import { createLog } from '../../core/log.js'
 import type { Plugin, ServiceRef } from '../../core/plugin.js'
-import { plugins as allPlugins } from '../../plugins/index.js'
+import { areas, plugins as allPlugins } from '../../plugins/index.js'
 
 export interface TestGateway {
   url: string
@@ -70,7 +70,7 @@ export const startGateway = async ({
     ...WITHOUT_LIMITS,
     ...settings,
   }
-  const app = createApp(plugins, { config: new Config({ file: join(directory, 'service.json'), defaults, env }), log })
+  const app = createApp(plugins, { config: new Config({ file: join(directory, 'service.json'), defaults, env }), log, areas })
   const { url } = await app.start()
   return {
     url,
