@@ -15,6 +15,8 @@ export const coreSettings = {
   }),
   jsonLimit: setting.number('Service:Http:JsonLimitBytes', { default: 1024 * 1024, min: 1024, hot: true, integer: true }),
   uploadLimit: setting.number('Service:Http:UploadLimitBytes', { default: 50 * 1024 * 1024, min: 1024, hot: true, integer: true }),
+  /** How long the client may pause in a request's body; JSON and other small bodies may take ten times that in all. */
+  receiveTimeoutSeconds: setting.number('Service:Http:ReceiveTimeoutSeconds', { default: 30, min: 1, max: 600, hot: true }),
   /** Origins whose pages may call the API from a browser; `*` for any. */
   corsOrigins: setting.list('Service:Http:CorsOrigins', { default: [] }),
   compression: setting.boolean('Service:Http:Compression', { default: true }),

@@ -52,5 +52,9 @@ const checked = (access: Access, caller: Caller): Caller => {
   return caller
 }
 
+/** Whether an error says that the caller may not: its credentials are bad, or do not suffice. */
+export const isRefusal = (error: unknown): boolean =>
+  error instanceof GatewayError && (error.code === 'unauthenticated' || error.code === 'not_authorized')
+
 /** Whether an error says that the credentials themselves are bad, which counts against the address. */
 export const isBadCredential = (error: unknown): boolean => error instanceof GatewayError && error.code === 'unauthenticated'

@@ -7,6 +7,13 @@ const JSON_TYPE = 'application/json; charset=utf-8'
 /** Answers below this many bytes are not worth compressing. */
 export const COMPRESSION_THRESHOLD = 2048
 
+/** The request that is answered. */
+interface Answered {
+  id: string
+  /** What its path began with: a new record's `Location` begins with it too. */
+  base: string
+}
+
 /** Writes answers with the headers that every one of them has. */
 export class Answers {
   readonly #headers: HeaderList
@@ -27,7 +34,7 @@ export class Answers {
    * Writes a handler's result. A record passes through the route's schema: what the schema does not name stays here,
    * and a result that breaks it is this gateway's mistake, an unexpected error.
    */
-  success(ctx: Context, route: Route, result: unknown, id: string): void {
+  success(ctx: Context, route: Route, result: unknown, { id, base }: Answered): void {
     if (result instanceof Reply) {
       this.prepare(ctx, id)
       reply(ctx, result)
@@ -40,7 +47,7 @@ export class Answers {
       return
     }
     const record = route.returns.parse(result)
-    const location = route.location && `/api${route.location(record as never)}`
+    const location = route.location && `${base}${route.location(record as never)}`
     this.json(ctx, route.status, JSON.stringify(record), id, location === undefined ? undefined : { Location: location })
   }
 

@@ -8,22 +8,47 @@ const tooLarge = (maxBytes: number): GatewayError => {
   return error
 }
 
-/** The body's bytes. Throws `payload_too_large` as soon as that is known, without reading the rest. */
-export const readBody = (request: IncomingMessage, maxBytes: number): Promise<Buffer> => {
+/** A whole body may take this many times as long as it may be silent. */
+const SILENCES = 10
+
+/** Says that the client has stopped in the middle of its body. The rest stays unread here too. */
+export const tooLate = (): GatewayError =>
+  new GatewayError('invalid_request', 'The request body did not arrive in time: send it again, without a pause', {
+    status: 408,
+    headers: { Connection: 'close' },
+  })
+
+/** What a body may have, in bytes, and how long it may be silent. */
+export interface BodyLimits {
+  maxBytes: number
+  silenceMs: number
+}
+
+/** The body's bytes. Throws `payload_too_large` as soon as that is known, without reading the rest; 408 when it does not come. */
+export const readBody = (request: IncomingMessage, { maxBytes, silenceMs }: BodyLimits): Promise<Buffer> => {
   if (Number(request.headers['content-length'] ?? 0) > maxBytes) return Promise.reject(tooLarge(maxBytes))
   return new Promise((resolve, reject) => {
     const chunks: Buffer[] = []
     let size = 0
+    const giveUp = (error: GatewayError): void => {
+      stop()
+      request.pause()
+      reject(error)
+    }
+    const deadline = performance.now() + SILENCES * silenceMs
+    const silence = setTimeout(() => {
+      giveUp(tooLate())
+    }, silenceMs)
     const stop = (): void => {
+      clearTimeout(silence)
       request.off('data', onData).off('end', onEnd).off('error', onGone).off('close', onGone)
     }
     const onData = (chunk: Buffer): void => {
       size += chunk.length
-      if (size > maxBytes) {
-        stop()
-        request.pause()
-        reject(tooLarge(maxBytes))
-      } else chunks.push(chunk)
+      chunks.push(chunk)
+      silence.refresh()
+      if (size > maxBytes) giveUp(tooLarge(maxBytes))
+      else if (performance.now() > deadline) giveUp(tooLate())
     }
     const onEnd = (): void => {
       stop()
@@ -38,10 +63,11 @@ export const readBody = (request: IncomingMessage, maxBytes: number): Promise<Bu
 }
 
 /** The JSON document in the body; `undefined` when there is no body. Throws 415 for another type, 400 for what is not JSON. */
-export const readJson = async (request: IncomingMessage, maxBytes: number): Promise<unknown> => {
+export const readJson = async (request: IncomingMessage, limits: BodyLimits): Promise<unknown> => {
+  refuseEncoding(request)
   const type = request.headers['content-type']
   if (type !== undefined && !isJson(type)) throw wrongType(type, 'application/json')
-  const bytes = await readBody(request, maxBytes)
+  const bytes = await readBody(request, limits)
   if (bytes.length === 0) return undefined
   if (type === undefined) throw wrongType('none', 'application/json')
   try {
@@ -55,6 +81,17 @@ export const readJson = async (request: IncomingMessage, maxBytes: number): Prom
 const decoder = new TextDecoder('utf-8', { fatal: true })
 
 const isJson = (type: string): boolean => /^application\/(?:[\w.+-]+\+)?json\s*(?:;|$)/i.test(type)
+
+/** Throws 415 for a compressed body: what its bytes mean is not looked into. */
+export const refuseEncoding = ({ headers }: IncomingMessage): void => {
+  const encoding = headers['content-encoding']
+  if (encoding === undefined || /^\s*(?:identity)?\s*$/i.test(encoding)) return
+  throw new GatewayError('invalid_request', `The content encoding ${encoding.slice(0, 100)} cannot be used here: send the body as it is`, {
+    status: 415,
+    // RFC 9110, section 15.5.16: tells the encoding apart from the type.
+    headers: { 'Accept-Encoding': 'identity' },
+  })
+}
 
 export const wrongType = (type: string, wanted: string): GatewayError =>
   new GatewayError('invalid_request', `The content type ${type.slice(0, 100)} cannot be used here: send ${wanted}`, { status: 415 })

@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:http'
+import { isRefusal } from './access.js'
 import type { Caller } from './caller.js'
 import type { RouteRequest, UploadedFile } from './route.js'
 
@@ -48,6 +49,8 @@ interface Parts {
   rawBody: Buffer
   files: UploadedFile[]
   fields: Record<string, string>
+  /** Looks at the credentials again; throws, or rejects, as it did for the request. */
+  admitAgain: () => unknown
 }
 
 /** What a handler works with. The signal is made when it is asked for: most handlers never do. */
@@ -61,6 +64,7 @@ export class HandlerRequest implements RouteRequest {
   readonly rawBody: Buffer
   readonly files: UploadedFile[]
   readonly fields: Record<string, string>
+  readonly #admitAgain: () => unknown
   readonly #request: IncomingMessage
   readonly #response: ServerResponse
   readonly #stopping: AbortSignal
@@ -81,6 +85,7 @@ export class HandlerRequest implements RouteRequest {
     this.rawBody = parts.rawBody
     this.files = parts.files
     this.fields = parts.fields
+    this.#admitAgain = parts.admitAgain
   }
 
   get method(): string {
@@ -93,6 +98,16 @@ export class HandlerRequest implements RouteRequest {
 
   get headers(): IncomingHttpHeaders {
     return this.#request.headers
+  }
+
+  async isStillAdmitted(): Promise<boolean> {
+    try {
+      await this.#admitAgain()
+      return true
+    } catch (error) {
+      if (isRefusal(error)) return false
+      throw error
+    }
   }
 
   get signal(): AbortSignal {

@@ -52,6 +52,8 @@ export interface RouteRequest<P = unknown, Q = unknown, B = unknown> {
   readonly signal: AbortSignal
   /** Aborts when the gateway begins to stop: an answer without an end of its own ends then. */
   readonly draining: AbortSignal
+  /** Whether its credentials would be let in once more, as things are now. Rejects when that cannot be told. */
+  isStillAdmitted(): Promise<boolean>
 }
 
 /** An answer that is not simply a JSON record. */
@@ -94,7 +96,7 @@ interface RouteDefinition<P extends z.ZodType, Q extends z.ZodType, B extends z.
   returns?: R
   /** Success status; default 200, or 204 without `returns`. */
   status?: number
-  /** For 201: the new record's URL below `/api`. */
+  /** For 201: the new record's URL below `/api`, or below the tenant's prefix that the request came with. */
   location?: (result: z.output<R>) => string
   /** Content types of a `Reply`, for the API description. */
   produces?: string[]

@@ -1,4 +1,5 @@
 import { createServer, type RequestListener, type Server } from 'node:http'
+import { rm } from 'node:fs/promises'
 import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import Koa, { type Context } from 'koa'
@@ -27,12 +28,15 @@ import { serveDescription } from './viewer.js'
 const NO_BYTES = Buffer.alloc(0)
 const NO_VALUES = {}
 const NO_CONTENT = { rawBody: NO_BYTES, json: undefined }
+/** The longest that a request may take to arrive. */
+const MAX_REQUEST_MS = 3_600_000
 const DESCRIPTION_PATH = '/openapi'
 
 /** What is known of a request when its handler's view of it is made. */
 interface Known {
   id: string
   address: string
+  target: Target
   caller: Caller
   upload: Upload | undefined
   rawBody: Buffer
@@ -125,7 +129,10 @@ export class HttpServer {
 
   /** Listens; resolves with the URL once requests are answered. */
   async listen(): Promise<string> {
-    const server = createServer(await this.#createListener())
+    // What uploads of an earlier run left behind, if it was killed.
+    await rm(this.#uploadDir, { recursive: true, force: true })
+    // Node's own end of a request is for what nothing else ends: bodies have theirs, and a large one may come slowly.
+    const server = createServer({ requestTimeout: MAX_REQUEST_MS }, await this.#createListener())
     if (!this.#endpoints.isEmpty)
       server.on('upgrade', (request, socket, head) => {
         this.#endpoints.upgrade(server, request, socket, head)
@@ -231,8 +238,8 @@ export class HttpServer {
       if (spent) await spent
       if (route.upload) upload = await this.#upload(route.upload, ctx)
       const content = route.body || route.raw ? await this.#read(route, ctx) : NO_CONTENT
-      const result = route.handle(this.#validate(match, ctx, { id, address, caller, upload, ...content }) as never)
-      this.#answers.success(ctx, route, result instanceof Promise ? await result : result, id)
+      const result = route.handle(this.#validate(match, ctx, { id, address, target, caller, upload, ...content }) as never)
+      this.#answers.success(ctx, route, result instanceof Promise ? await result : result, { id, base: target.base })
     } catch (error) {
       await this.#fail(ctx, error, id, address)
     }
@@ -246,16 +253,26 @@ export class HttpServer {
   }
 
   #upload({ field, maxBytes = this.#settings.uploadLimit.get() }: NonNullable<Route['upload']>, ctx: Context): Promise<Upload> {
-    return readUpload(ctx.req, { field, maxBytes, directory: join(this.#settings.dataDir.get(), 'tmp', 'uploads') })
+    return readUpload(ctx.req, { field, maxBytes, silenceMs: this.#silenceMs, directory: this.#uploadDir })
   }
 
   async #read(route: Route, ctx: Context): Promise<{ rawBody: Buffer; json: unknown }> {
-    if (route.raw) return { rawBody: await readBody(ctx.req, route.raw.maxBytes), json: undefined }
-    return { rawBody: NO_BYTES, json: await readJson(ctx.req, Math.max(route.jsonLimit ?? 0, this.#settings.jsonLimit.get())) }
+    const silenceMs = this.#silenceMs
+    if (route.raw) return { rawBody: await readBody(ctx.req, { maxBytes: route.raw.maxBytes, silenceMs }), json: undefined }
+    const maxBytes = Math.max(route.jsonLimit ?? 0, this.#settings.jsonLimit.get())
+    return { rawBody: NO_BYTES, json: await readJson(ctx.req, { maxBytes, silenceMs }) }
+  }
+
+  get #silenceMs(): number {
+    return this.#settings.receiveTimeoutSeconds.get() * 1000
+  }
+
+  get #uploadDir(): string {
+    return join(this.#settings.dataDir.get(), 'tmp', 'uploads')
   }
 
   #validate({ route, params }: Match, ctx: Context, known: Known): HandlerRequest {
-    const { id, address, caller, upload, rawBody, json } = known
+    const { id, address, target, caller, upload, rawBody, json } = known
     return new HandlerRequest(ctx.req, ctx.res, this.#ends, {
       id,
       address,
@@ -266,6 +283,7 @@ export class HttpServer {
       rawBody,
       files: upload?.files ?? [],
       fields: upload?.fields ?? NO_VALUES,
+      admitAgain: () => this.#admit(route, ctx, address, target),
     })
   }
 

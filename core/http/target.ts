@@ -3,6 +3,8 @@ import { invalidRequest } from '../errors.js'
 /** Where a request goes: the path below `/api`, and the tenant that a prefix names. */
 export interface Target {
   path: string
+  /** What stands before it, as it came: `/api`, or with a tenant's prefix. */
+  base: string
   tenantSlug: string | undefined
 }
 
@@ -14,10 +16,10 @@ export const apiTarget = (path: string): Target | undefined => {
   if (!path.startsWith(`${API}/`)) return undefined
   if (path.includes('%')) decode(path)
   const rest = path.slice(API.length)
-  if (!rest.startsWith(TENANTS)) return { path: rest, tenantSlug: undefined }
+  if (!rest.startsWith(TENANTS)) return { path: rest, base: API, tenantSlug: undefined }
   const end = rest.indexOf('/', TENANTS.length)
-  if (end < 0) return { path: rest, tenantSlug: undefined }
-  return { path: rest.slice(end), tenantSlug: decode(rest.slice(TENANTS.length, end)) }
+  if (end < 0) return { path: rest, base: API, tenantSlug: undefined }
+  return { path: rest.slice(end), base: API + rest.slice(0, end), tenantSlug: decode(rest.slice(TENANTS.length, end)) }
 }
 
 /** The tenant that header and prefix name together. Throws `invalid_request` when they differ. */

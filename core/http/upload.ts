@@ -3,7 +3,7 @@ import type { IncomingMessage } from 'node:http'
 import { basename, join } from 'node:path'
 import { diskFull, GatewayError, invalidRequest, payloadTooLarge, validationFailed } from '../errors.js'
 import { isDiskFull } from '../files.js'
-import { wrongType } from './body.js'
+import { refuseEncoding, tooLate, wrongType } from './body.js'
 import type { UploadedFile } from './route.js'
 
 /** Files in one form; its other fields, and the bytes of all of them together. */
@@ -32,12 +32,15 @@ export interface Upload {
 interface UploadOptions {
   field: string | undefined
   maxBytes: number
+  /** How long the client may send nothing. */
+  silenceMs: number
   /** Made when missing; on the same disk as the data, so that a file is kept by a rename. */
   directory: string
 }
 
 /** Streams a multipart/form-data body to disk. What was written is removed again when it fails. */
-export const readUpload = async (request: IncomingMessage, { field, maxBytes, directory }: UploadOptions): Promise<Upload> => {
+export const readUpload = async (request: IncomingMessage, { field, maxBytes, silenceMs, directory }: UploadOptions): Promise<Upload> => {
+  refuseEncoding(request)
   const type = request.headers['content-type'] ?? 'none'
   if (!/^multipart\/form-data\s*;/i.test(type)) throw wrongType(type, 'multipart/form-data with a file')
   // Room for the form's own lines and other fields.
@@ -66,6 +69,10 @@ export const readUpload = async (request: IncomingMessage, { field, maxBytes, di
   const remove = async (): Promise<void> => {
     await Promise.all(started.map(path => rm(path, { force: true })))
   }
+  const stopWatching = onSilence(request, silenceMs, () => {
+    // It closes what it has open, and ends `parse`.
+    ;(form as unknown as { _error(error: Error): void })._error(tooLate())
+  })
   try {
     const [fields, files] = await form.parse(request)
     const received = Object.entries(files).flatMap(([name, list]) =>
@@ -88,6 +95,25 @@ export const readUpload = async (request: IncomingMessage, { field, maxBytes, di
   } catch (error) {
     await remove()
     throw translate(error, maxBytes)
+  } finally {
+    stopWatching()
+  }
+}
+
+/** Looks this many times in the length of a silence. */
+const LOOKS = 4
+
+/** Calls back once nothing has come from the client for that long. By the socket's count: the bytes are the parser's. Returns the undo. */
+const onSilence = ({ socket }: IncomingMessage, silenceMs: number, act: () => void): (() => void) => {
+  let received = socket.bytesRead
+  let quiet = 0
+  const timer = setInterval(() => {
+    quiet = socket.bytesRead === received ? quiet + 1 : 0
+    received = socket.bytesRead
+    if (quiet >= LOOKS) act()
+  }, silenceMs / LOOKS)
+  return () => {
+    clearInterval(timer)
   }
 }
 

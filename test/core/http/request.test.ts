@@ -1,8 +1,10 @@
 import assert from 'node:assert/strict'
 import { existsSync } from 'node:fs'
-import { readdir } from 'node:fs/promises'
+import { mkdir, mkdtemp, readdir, writeFile } from 'node:fs/promises'
 import { connect } from 'node:net'
+import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { gzipSync } from 'node:zlib'
 import { route } from '../../../core/http/route.js'
 import { startGateway, type TestGateway } from '../../support/gateway.js'
 import { waitFor } from '../../support/waitFor.js'
@@ -28,7 +30,10 @@ describe('a request', () => {
         })
       },
     })
-    gateway = await startGateway({ plugins: [testIdentity, routesPlugin(...exampleRoutes(), hanging)] })
+    gateway = await startGateway({
+      plugins: [testIdentity, routesPlugin(...exampleRoutes(), hanging)],
+      settings: { 'Service:Http:ReceiveTimeoutSeconds': '1' },
+    })
   })
   after(() => gateway.stop())
 
@@ -147,6 +152,46 @@ describe('a request', () => {
       assert.equal((await gateway.call('GET', '/open')).status, 200)
     })
 
+    it('with a compressed body is 415, which says that it must not be', async () => {
+      for (const encoding of ['gzip', 'br', 'identity, gzip']) {
+        const headers = { 'Content-Encoding': encoding, 'Content-Type': 'application/json' }
+        const body = gzipSync(JSON.stringify({ name: 'x' }))
+        const { headers: answered } = await envelope('POST', '/things', 415, 'invalid_request', { token: 'user', headers, body })
+        assert.equal(answered.get('accept-encoding'), 'identity')
+      }
+      const plain = { 'Content-Encoding': 'identity' }
+      assert.equal((await gateway.call('POST', '/things', { token: 'user', headers: plain, body: { name: 'x' } })).status, 201)
+      const form = new FormData()
+      form.append('file', new Blob(['x']), 'a.txt')
+      await envelope('POST', '/files', 415, 'invalid_request', { token: 'user', headers: { 'Content-Encoding': 'gzip' }, body: form })
+    })
+
+    /** Sends the text, waits for the connection's end, and returns what came. */
+    const answerTo = (text: string): Promise<string> =>
+      new Promise((resolve, reject) => {
+        const socket = connect(Number(new URL(gateway.url).port), '127.0.0.1', () => socket.write(text))
+        let received = ''
+        socket.on('data', chunk => (received += chunk.toString()))
+        socket.on('close', () => resolve(received))
+        socket.on('error', reject)
+      })
+
+    it('whose body never ends is 408 after a while', async () => {
+      const head = 'HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer user\r\nContent-Length: 1000\r\nContent-Type: '
+      const form = '--b\r\nContent-Disposition: form-data; name="file"; filename="a"\r\n\r\nhello'
+      const answers = await Promise.all([
+        answerTo(`POST /api/things ${head}application/json\r\n\r\n{"name"`),
+        answerTo(`POST /api/raw ${head}a/b\r\n\r\nx`),
+        answerTo(`POST /api/files ${head}multipart/form-data; boundary=b\r\n\r\n${form}`),
+      ])
+      for (const answer of answers) {
+        assert.match(answer, /^HTTP\/1.1 408 /)
+        assert.match(answer, /"invalid_request","message":"The request body did not arrive in time/)
+        assert.match(answer, /^Connection: close/im)
+      }
+      await waitFor('an empty directory', async () => (await readdir(join(gateway.dataDir, 'tmp', 'uploads'))).length === 0)
+    })
+
     it('that stops in the middle of its body is given up', async () => {
       const socket = connect(Number(new URL(gateway.url).port), '127.0.0.1')
       socket.write(
@@ -174,6 +219,14 @@ describe('a request', () => {
       assert.equal((await gateway.call('GET', '/for-permission', { token: 'other' })).status, 200)
       const missing = await envelope('GET', '/for-permission', 403, 'not_authorized', { token: 'user' })
       assert.equal(missing.body.error.details.permission, 'ManageWorkflows')
+    })
+
+    it("that makes a record under a tenant's prefix is told its place under the same prefix", async () => {
+      const made = async (path: string) =>
+        (await gateway.call('POST', path, { token: 'other', body: { name: 'x' } })).headers.get('location')
+      assert.equal(await made('/tenants/acme/things'), '/api/tenants/acme/things/t1')
+      assert.equal(await made('/tenants/%61cme/things'), '/api/tenants/%61cme/things/t1')
+      assert.equal(await made('/things'), '/api/things/t1')
     })
 
     it('to a tenant comes by header or by prefix; both different is 400, a foreign or unknown one 403', async () => {
@@ -218,6 +271,18 @@ describe('a request', () => {
       })
       await waitFor('an empty directory', async () => (await readdir(join(gateway.dataDir, 'tmp', 'uploads'))).length === 0)
     })
+  })
+})
+
+describe('a gateway that was killed', () => {
+  it('leaves no uploads behind: its next start removes them', async () => {
+    const dataDir = await mkdtemp(join(tmpdir(), 'gateway-test-'))
+    const uploads = join(dataDir, 'tmp', 'uploads')
+    await mkdir(uploads, { recursive: true })
+    await writeFile(join(uploads, 'half'), 'of a file')
+    const gateway = await startGateway({ dataDir, plugins: [testIdentity] })
+    assert.equal(existsSync(join(uploads, 'half')), false)
+    await gateway.stop()
   })
 })
 
