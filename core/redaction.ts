@@ -34,11 +34,18 @@ export const registerSecret = (value: string): (() => void) => {
 }
 
 /** The text with every registered secret replaced, also in its JSON-escaped form. For JSON documents: `redactJson`. */
-export const redact = (text: string): string => {
-  if (secrets.size === 0) return text
+export const redact = (text: string): string => redactHead(text, text.length)
+
+/**
+ * The same for the first `maxLength` characters only. A secret that the cut goes through is replaced as a whole: cut
+ * first, half of it would be taken for an ordinary word.
+ */
+export const redactHead = (text: string, maxLength: number): string => {
+  const end = Math.min(maxLength, text.length)
+  if (secrets.size === 0) return text.slice(0, end)
   let redacted = ''
   let copied = 0
-  for (let at = 0; at + MIN_SECRET_LENGTH <= text.length;) {
+  for (let at = 0; at < end && at + MIN_SECRET_LENGTH <= text.length;) {
     const form = formsByHash.get(hashAt(text, at))?.find(one => text.startsWith(one, at))
     if (form === undefined) {
       at += 1
@@ -48,7 +55,7 @@ export const redact = (text: string): string => {
     at += form.length
     copied = at
   }
-  return copied === 0 ? text : redacted + text.slice(copied)
+  return copied === 0 ? text.slice(0, end) : redacted + text.slice(copied, Math.max(copied, end))
 }
 
 /** A deep copy of plain data with every registered secret replaced, in its texts and names: its shape stays. */

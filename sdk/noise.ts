@@ -5,14 +5,16 @@ const WINDOW_MS = 1000
 /** Passes on lines that are no messages: cut to 1,024 characters, at most 20 a second; the rest is counted and said. */
 export class Noise {
   readonly #onNoise: ((line: string) => void) | undefined
+  readonly #shorten: (line: string) => string
   /** All noise so far, passed on or not. */
   count = 0
   #windowStart = 0
   #inWindow = 0
   #unsaid = 0
 
-  constructor(onNoise: ((line: string) => void) | undefined) {
+  constructor(onNoise: ((line: string) => void) | undefined, shorten = (line: string): string => line.slice(0, MAX_LINE)) {
     this.#onNoise = onNoise
+    this.#shorten = shorten
   }
 
   report(line: string): void {
@@ -28,7 +30,7 @@ export class Noise {
       return
     }
     this.#inWindow++
-    this.#onNoise?.(line.length > MAX_LINE ? `${line.slice(0, MAX_LINE)}... (${String(line.length)} characters)` : line)
+    this.#onNoise?.(line.length > MAX_LINE ? `${this.#shorten(line)}... (${String(line.length)} characters)` : line)
   }
 
   /** Says how many lines were left out since the last one passed on. */

@@ -60,6 +60,8 @@ export interface PeerOptions<Serves extends MethodMap<Serves>, Hears> {
   maxUnsentBytes?: number
   /** A line that is no message, cut to 1,024 characters, at most 20 a second. */
   onNoise?: (line: string) => void
+  /** Cuts a line of noise that is too long; by default to its first 1,024 characters. For one who masks secrets in it first. */
+  shortenNoise?: (line: string) => string
   /** A handler or listener threw something that is no `RpcError`. */
   onHandlerError?: (method: string, error: unknown) => void
   /** Whether the caller is told the message of such an error. Default false: it is told that there was one. */
@@ -94,7 +96,7 @@ export class Peer<Calls extends MethodMap<Calls>, Serves extends MethodMap<Serve
     this.#output = options.output
     this.#maxFrameBytes = options.maxFrameBytes ?? MAX_FRAME_BYTES
     this.#maxUnsentBytes = options.maxUnsentBytes ?? 64 * 1024 * 1024
-    this.#noise = new Noise(options.onNoise)
+    this.#noise = new Noise(options.onNoise, options.shortenNoise)
     this.#outgoing = new OutgoingCalls(
       { send: frame => this.#write(frame), cancel: id => this.#tell('$/cancel', { id }) },
       options.maxPending ?? 256,

@@ -1,4 +1,4 @@
-import { redact } from '../redaction.js'
+import { redactHead } from '../redaction.js'
 
 export const LOG_LEVELS = ['debug', 'info', 'warn', 'error'] as const
 export type LogLevel = (typeof LOG_LEVELS)[number]
@@ -12,7 +12,7 @@ const MAX_LINE_LENGTH = 2_000
 export type LogSource = 'output' | 'plugin' | 'gateway'
 
 export interface LogLine {
-  /** Counts the plugin's lines since the gateway started, from 1. */
+  /** Grows by one with each line, and is never that of another line of this plugin, also over restarts of the gateway. */
   seq: number
   at: string
   level: LogLevel
@@ -25,7 +25,7 @@ export const readLogParams = (params: unknown): { level: LogLevel; text: string 
   const { level, message, fields } = (typeof params === 'string' ? { message: params } : (params ?? {})) as Partial<Record<string, unknown>>
   const text = typeof message === 'string' ? message : JSON.stringify(message ?? null)
   const extra = fields === undefined ? '' : ` ${JSON.stringify(fields)}`
-  return { level: LOG_LEVELS.find(name => name === level) ?? 'info', text: redact(`${text}${extra}`).slice(0, MAX_LINE_LENGTH) }
+  return { level: LOG_LEVELS.find(name => name === level) ?? 'info', text: redactHead(`${text}${extra}`, MAX_LINE_LENGTH) }
 }
 
 /** The newest lines of one plugin over all of its processes, without the values of secrets. */
@@ -33,10 +33,14 @@ export class PluginLog {
   readonly #listeners = new Set<(line: LogLine) => void>()
   #lines: LogLine[] = []
   #characters = 0
-  #seq = 0
+  /**
+   * Counts on from the time, in microseconds: above whatever a log of before has reached, which never had a line each
+   * microsecond of its life.
+   */
+  #seq = Date.now() * 1000
 
   add(source: LogSource, level: LogLevel, text: string): void {
-    const line = { seq: ++this.#seq, at: new Date().toISOString(), level, source, text: redact(text).slice(0, MAX_LINE_LENGTH) }
+    const line = { seq: ++this.#seq, at: new Date().toISOString(), level, source, text: redactHead(text, MAX_LINE_LENGTH) }
     this.#lines.push(line)
     this.#characters += line.text.length
     // Dropped in batches: moving the whole list for each line would cost a flood dearly.
@@ -44,10 +48,14 @@ export class PluginLog {
     for (const listener of this.#listeners) listener(line)
   }
 
-  /** The newest lines after `seq`, oldest first. */
+  /**
+   * The newest lines after that `seq`, oldest first. After one of a gateway before this come all that are kept; also after
+   * one that is still to come, which a clock that was ahead has given out.
+   */
   lines({ after = 0, limit = MAX_LINES }: { after?: number; limit?: number } = {}): LogLine[] {
     this.#trim()
-    return this.#lines.filter(({ seq }) => seq > after).slice(-Math.min(limit, MAX_LINES))
+    const known = after > this.#seq ? 0 : after
+    return this.#lines.filter(({ seq }) => seq > known).slice(-Math.min(limit, MAX_LINES))
   }
 
   /** Called with each new line until the undo is called. */

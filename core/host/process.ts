@@ -9,7 +9,7 @@ import {
   type PluginRequests,
   type SharedNotifications,
 } from '../../sdk/protocol.js'
-import { redact } from '../redaction.js'
+import { redactHead } from '../redaction.js'
 import { version as hostVersion } from '../version.js'
 import type { Launch } from './launch/tier.js'
 import { Unfit, type HostLimits } from './policy.js'
@@ -98,6 +98,7 @@ export class PluginProcess {
       output: child.stdin,
       handlers: options.handlers,
       listeners: options.listeners,
+      shortenNoise: line => redactHead(line, MAX_NOISE),
       onNoise: line => {
         onLine(`[stdout] ${line}`)
       },
@@ -241,20 +242,32 @@ const explainFailure = (error: unknown, { code, signal }: Ending, tail: string[]
   return tail.length === 0 ? what : `${what}. Its last output: ${tail.join(' | ')}`
 }
 
-/** Longest line kept; the rest of a longer one is dropped. */
+/** Longest stray line on stdout passed on. */
+const MAX_NOISE = 1_024
+/** Longest line on stderr passed on. */
 const MAX_LINE = 2_000
+/** Longest beginning of a line kept until its end comes: more than is passed on, so that a secret at the cut is known as a whole. */
+const MAX_KEPT = 64 * 1024
 
 /** Calls `onLine` for each line of the stream; keeps at most one line in memory. */
 const readLines = (stream: Readable, onLine: (line: string) => void): void => {
+  const pass = (line: string): void => {
+    if (line.trim() !== '') onLine(redactHead(line, MAX_LINE))
+  }
   let partial = ''
   stream.setEncoding('utf8')
   stream.on('data', (chunk: string) => {
-    const lines = (partial + chunk).split('\n')
-    partial = (lines.pop() ?? '').slice(0, MAX_LINE)
-    for (const line of lines) if (line.trim() !== '') onLine(redact(line).slice(0, MAX_LINE))
+    const [first = '', ...lines] = chunk.split('\n')
+    // What comes after the beginning that is kept is dropped, up to the line's end.
+    if (partial.length < MAX_KEPT) partial += first
+    for (const next of lines) {
+      pass(partial)
+      partial = next
+    }
+    if (partial.length > MAX_KEPT) partial = partial.slice(0, MAX_KEPT)
   })
   stream.on('end', () => {
-    if (partial.trim() !== '') onLine(partial)
+    pass(partial)
   })
   stream.on('error', () => undefined)
 }

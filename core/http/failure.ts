@@ -1,6 +1,6 @@
 import { GatewayError } from '../errors.js'
 import type { Log } from '../log.js'
-import { redactData } from '../redaction.js'
+import { redactData, redactHead } from '../redaction.js'
 
 export interface Failure {
   status: number
@@ -14,7 +14,7 @@ const MAX_MESSAGE_LENGTH = 2000
 export const describeFailure = (error: unknown, requestId: string, log: Log): Failure => {
   const known = error instanceof GatewayError ? error : unexpected(error, requestId, log)
   if (known.status >= 500) log.warn({ err: known, requestId }, known.message)
-  const said = redactData({ message: known.message.slice(0, MAX_MESSAGE_LENGTH), details: known.details })
+  const said = { message: redactHead(known.message, MAX_MESSAGE_LENGTH), details: redactData(known.details) }
   // The code is one of ours: a secret that happens to be the same word must not change it.
   const envelope = { error: { code: known.code, ...said, requestId } }
   return { status: known.status, headers: known.headers, body: JSON.stringify(envelope) }

@@ -13,7 +13,7 @@ const RETRY_SECONDS = 30
 
 const LogLineRecord = z
   .object({
-    seq: z.number().describe("Counts the plugin's lines since the gateway started"),
+    seq: z.number().describe("Grows by one with each of the plugin's lines; greater than every one before a restart of the gateway"),
     at: z.string(),
     level: z.enum(LOG_LEVELS),
     source: z
@@ -26,7 +26,12 @@ const Logs = z.object({ lines: z.array(LogLineRecord) }).meta({ id: 'PluginLogs'
 
 const Query = z.object({
   limit: z.coerce.number().int().min(1).max(MAX_LINES).optional().describe(`The newest so many lines; ${DEFAULT_LINES} when absent`),
-  after: z.coerce.number().int().min(0).optional().describe('Only lines after this seq'),
+  after: z.coerce
+    .number()
+    .int()
+    .min(0)
+    .optional()
+    .describe('Only lines after this seq. One from before a restart of the gateway, or that is unknown: all that are kept'),
 })
 
 /** A plugin's log: what is kept of it, and live. */
@@ -39,7 +44,7 @@ export const logRoutes = (logOf: (id: string) => PluginLog): Route[] => {
       access: 'gatewayAdmin',
       limit: 'read',
       summary: "A plugin's log: its output, what it logs, and what happened to it",
-      description: `The newest ${MAX_LINES} lines are kept, over restarts of the plugin but not of the gateway. With \`Accept: text/event-stream\` the lines come as server-sent events, those that are kept first (after \`Last-Event-ID\`, when it is sent), then each as it is written. Values of secrets are masked.`,
+      description: `The newest ${MAX_LINES} lines are kept, over restarts of the plugin but not of the gateway. With \`Accept: text/event-stream\` the lines come as server-sent events, those that are kept first (after \`Last-Event-ID\`, when it is sent; one from before a restart of the gateway is before all of them), then each as it is written. The stream ends when the session or token that opened it does. Values of secrets are masked.`,
       params: z.object({ id: z.string().min(1).max(256) }),
       query: Query,
       returns: Logs,
@@ -56,7 +61,7 @@ export const logRoutes = (logOf: (id: string) => PluginLog): Route[] => {
           const sendLine = (line: LogLine): void => {
             send({ id: String(line.seq), data: redactData(line) })
           }
-          log.lines({ after: Number.isSafeInteger(seen) && seen > after ? seen : after, limit }).forEach(sendLine)
+          log.lines({ after: Number.isSafeInteger(seen) && seen > 0 ? seen : after, limit }).forEach(sendLine)
           const unsubscribe = log.onLine(sendLine)
           return () => {
             streams -= 1

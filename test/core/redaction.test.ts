@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import fc from 'fast-check'
 import { createLog } from '../../core/log.js'
-import { redact, redactData, registerSecret } from '../../core/redaction.js'
+import { redact, redactData, redactHead, registerSecret } from '../../core/redaction.js'
 
 describe('redaction', () => {
   it('replaces a registered secret in text, data and the log, also when it needs escaping in JSON', () => {
@@ -47,6 +47,20 @@ describe('redaction', () => {
         assert.equal(redact(said), said)
       }),
     )
+  })
+
+  it('of the head of a text leaves no half of a secret that the cut goes through', () => {
+    const undo = registerSecret('hunter2-hunter2')
+    const text = 'the password is hunter2-hunter2 and more'
+    for (let length = 0; length <= text.length + 2; length += 1) {
+      const head = redactHead(text, length)
+      assert.ok(!head.includes('hu'), head)
+      assert.equal(head.slice(0, 16), text.slice(0, Math.min(16, length)))
+    }
+    assert.equal(redactHead(text, 17), 'the password is ********')
+    assert.equal(redactHead(text, 35), 'the password is ******** and')
+    undo()
+    assert.equal(redactHead(text, 3), 'the')
   })
 
   it('forgets the oldest of too many, and finds all others', () => {

@@ -15,6 +15,7 @@ interface Line {
 }
 
 describe('insight into plugins', () => {
+  const settings = { 'Service:Plugins:Enabled': 'true', 'Service:Http:DrainSeconds': '20' }
   let gateway: TestGateway
   let token: string
   let user: string
@@ -22,7 +23,7 @@ describe('insight into plugins', () => {
   before(async () => {
     const dataDir = await mkdtemp(join(tmpdir(), 'gateway-test-'))
     await mkdir(join(dataDir, 'plugins'), { recursive: true })
-    gateway = await startGateway({ dataDir, settings: { 'Service:Plugins:Enabled': 'true', 'Service:Http:DrainSeconds': '20' } })
+    gateway = await startGateway({ dataDir, settings })
     token = await login(gateway)
     const other = { email: 'user@example.com', password: 'another long password' }
     await gateway.call('POST', '/admin/users', { token, body: { ...other, name: 'User', roles: ['User'] } })
@@ -63,10 +64,11 @@ describe('insight into plugins', () => {
     assert.ok(all.some(({ source, text }) => source === 'gateway' && text === 'ready'))
     assert.deepEqual(
       all.map(({ seq }) => seq),
-      all.map((_, index) => index + 1),
+      all.map((_, index) => all[0]!.seq + index),
     )
     assert.deepEqual(await lines('?limit=1'), all.slice(-1))
     assert.deepEqual(await lines(`?after=${all[0]!.seq}`), all.slice(1))
+    assert.deepEqual(await lines(`?after=${all.at(-1)!.seq}`), [])
   })
 
   it('the log is for administrators, of plugins that there are, by numbers', async () => {
@@ -86,19 +88,50 @@ describe('insight into plugins', () => {
     assert.doesNotMatch(text, new RegExp(`^id: ?${before.at(-2)!.seq}$`, 'm'))
   })
 
+  it('the log goes on after a restart of the gateway: a client that comes back gets every line that it does not know', async () => {
+    const before = await lines()
+    await gateway.stop({ keep: true })
+    gateway = await startGateway({ dataDir: gateway.dataDir, settings })
+    token = await login(gateway)
+    await until('chatty', 'ready')
+    const { seq } = before.at(-1)!
+    const all = await lines()
+    assert.ok(all[0]!.seq > seq)
+    assert.deepEqual(await lines(`?after=${seq}`), all)
+    const { text } = await follow({ 'Last-Event-ID': String(seq) }, live => live.includes(String(all.at(-1)!.seq)))
+    assert.match(text, new RegExp(`^id: ?${all[0]!.seq}$`, 'm'))
+    assert.deepEqual(await lines(`?after=${all.at(-1)!.seq + 1_000_000_000}`), all, 'one from a clock that was ahead')
+    assert.deepEqual(await lines('?after=3'), all, 'one of an older gateway')
+  })
+
   it('the log shows no secret', async () => {
     const undo = registerSecret('hunter2-hunter2')
     await addPlugin(join(gateway.dataDir, 'plugins', 'leaky'), 'leaky', 'exit-before-handshake')
     await writeFile(
       join(gateway.dataDir, 'plugins', 'leaky', 'leaky.mjs'),
-      `console.error('the password is hunter2-hunter2')\nprocess.exit(3)\n`,
+      [
+        `const secret = 'hunter2-hunter2'`,
+        // Across each place where a long line is cut.
+        `for (const length of [1000, 1010, 1015, 1024, 1990, 1995, 1999]) {`,
+        `  process.stderr.write('x'.repeat(length) + secret + 'x'.repeat(3000) + '\\n')`,
+        `  process.stdout.write('x'.repeat(length) + secret + 'x'.repeat(3000) + '\\n')`,
+        `}`,
+        `process.stderr.write('x'.repeat(1995) + secret.slice(0, 8))`,
+        `setTimeout(() => {`,
+        `  process.stderr.write(secret.slice(8) + '\\n')`,
+        `  console.error('the password is ' + secret)`,
+        `  process.exit(3)`,
+        `}, 50)`,
+      ].join('\n'),
     )
     const { text } = await waitFor('its words', async () => {
       const answer = await gateway.call('GET', '/plugins/leaky/logs', { token })
       return answer.text.includes('the password is') ? answer : undefined
     })
     undo()
-    assert.ok(!text.includes('hunter2'), text)
+    assert.ok(text.includes('[stdout] xxx'), text)
+    assert.ok(!text.includes('xhu') && !text.includes('hunter'), text)
+    assert.ok(!gateway.logged().includes('xhu'))
     assert.ok(!(await gateway.call('GET', '/plugins/leaky/logs', { token })).text.includes('hunter2'))
   })
 
