@@ -39,7 +39,7 @@ describe('calls of a plugin process', () => {
     const { current } = await host.until('slow', 'ready')
     const started = performance.now()
     let heard = 0
-    const options = { timeoutMs: 400, hardTimeoutMs: 1_500, onProgress: () => void heard++ }
+    const options = { timeoutMs: 400, hardTimeoutMs: 1_500, onProgress: () => (heard += 1) }
     const error = await current!.process.request('extractor.extract', params, options).catch((reason: unknown) => reason)
     assert.equal(code(error), RpcErrorCode.timeout)
     assert.ok(performance.now() - started >= 1_400, 'progress did not extend it')
