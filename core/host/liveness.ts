@@ -34,14 +34,15 @@ export class Liveness {
   async #ping(): Promise<void> {
     const { pingAfter, pingTimeout } = this.#limits
     if (this.#process.silentFor < pingAfter) return
+    const asked = performance.now()
     try {
       await this.#process.request('plugin.ping', {}, { timeoutMs: pingTimeout, hardTimeoutMs: pingTimeout, urgent: true })
       if (this.#isStopped) return
       this.#misses = 0
       this.#report.answered()
     } catch {
-      // It says other things meanwhile: slow, not hung.
-      if (this.#isStopped || this.#process.silentFor < pingTimeout) return
+      // It has said other things since: slow, not hung.
+      if (this.#isStopped || this.#process.silentFor < performance.now() - asked) return
       this.#misses += 1
       this.#report.missed(this.#misses)
     }

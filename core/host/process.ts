@@ -202,7 +202,14 @@ export class PluginProcess {
       host: { name: 'agent-gateway', version: hostVersion },
       dataDir: launch.dataDirInPlugin,
     }
-    const answer = await this.#peer.request('plugin.initialize', offer, { timeoutMs: limits.handshake, hardTimeoutMs: limits.handshake })
+    const answer = await this.#peer
+      .request('plugin.initialize', offer, { timeoutMs: limits.handshake, hardTimeoutMs: limits.handshake })
+      .catch((error: unknown) => {
+        // Refused for good, as it is without a common protocol version: another start would only hear the same.
+        if (error instanceof RpcError && error.code === RpcErrorCode.rejected)
+          throw new Unfit(`it refused the handshake: ${error.message}`, { dependsOnSettings: false })
+        throw error
+      })
     const chosen = (answer as { protocolVersion?: unknown } | null)?.protocolVersion
     if (typeof chosen !== 'string' || !protocolVersions.includes(chosen))
       throw new Unfit(

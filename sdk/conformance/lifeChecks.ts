@@ -36,6 +36,21 @@ export const lifeChecks: readonly Check[] = [
     },
   },
   {
+    name: 'handshake/older-gateway',
+    expected: 'takes a version that is offered alone, or refuses it with rejected (-32004); it takes one of those in use',
+    run: async bench => {
+      let taken = 0
+      for (const version of PROTOCOL_VERSIONS) {
+        const wire = await bench.fresh()
+        const { result, error } = await wire.handshake([version])
+        const { protocolVersion } = (result ?? {}) as { protocolVersion?: string }
+        expect(error?.code === RpcErrorCode.rejected || protocolVersion === version, `of ${version} alone: ${brief(error ?? result)}`)
+        if (error === undefined) taken++
+      }
+      expect(taken > 0, `it takes none of ${PROTOCOL_VERSIONS.join(', ')}`)
+    },
+  },
+  {
     name: 'handshake/no-common-version',
     expected: 'refuses a gateway that speaks no version of its own with rejected (-32004)',
     run: async bench => {

@@ -1,15 +1,16 @@
 import assert from 'node:assert/strict'
 import { spawn } from 'node:child_process'
+import { createSocket } from 'node:dgram'
 import { cp, writeFile } from 'node:fs/promises'
 import { existsSync } from 'node:fs'
 import { createRequire } from 'node:module'
-import { createServer, type AddressInfo, type Server } from 'node:net'
+import { connect, createServer, type AddressInfo, type Server } from 'node:net'
 import { hostname } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import type { TierName } from '../../core/host/launch/tier.js'
 import { waitFor } from '../support/waitFor.js'
-import { hasBubblewrap, hasDeno, startHost, type TestHost } from './support.js'
+import { noBubblewrap, noDeno, sandboxes, skipped } from './sandboxes.js'
+import { startHost, type TestHost } from './support.js'
 
 /** What plugins try. Each must come out as their sandbox's published `enforced` and `open` say. */
 interface Attempt {
@@ -21,36 +22,17 @@ interface Attempt {
   enforced: RegExp
 }
 
-interface Sandbox {
-  name: string
-  tiers: TierName[]
-  net?: string[]
-  missing: string | undefined
-}
-
-const noBubblewrap = hasBubblewrap ? undefined : 'bubblewrap is not installed'
-const noDeno = hasDeno ? undefined : 'deno is not installed'
-const HELD = ['192.0.2.1:443']
-
-const sandboxes: Sandbox[] = [
-  { name: 'bubblewrap', tiers: ['bubblewrap'], missing: noBubblewrap },
-  { name: 'bubblewrap, for certain hosts by Deno inside', tiers: ['bubblewrap', 'deno'], net: HELD, missing: noBubblewrap ?? noDeno },
-  { name: 'bubblewrap, for certain hosts without Deno', tiers: ['bubblewrap'], net: HELD, missing: noBubblewrap },
-  { name: 'deno', tiers: ['deno'], missing: noDeno },
-  { name: 'deno, for certain hosts', tiers: ['deno'], net: HELD, missing: noDeno },
-  { name: 'node-permission', tiers: ['node-permission'], missing: undefined },
-]
-
 const NETWORK = /^network(:|$)/
 const NETWORK_HELD = /^network(,|$)/
 const FILES = { open: /^files/, enforced: /files outside its own directories/ }
 
 for (const sandbox of sandboxes) {
-  describe(`in the sandbox ${sandbox.name}${sandbox.missing === undefined ? '' : ` (skipped: ${sandbox.missing})`}`, function () {
+  describe(`in the sandbox ${sandbox.name}${sandbox.note}`, function () {
     let host: TestHost
     let server: Server
     let port = 0
     let secret = ''
+    let secretJson = ''
     let socketPath = ''
 
     before(async function () {
@@ -62,6 +44,8 @@ for (const sandbox of sandboxes) {
       await host.add('neighbour')
       secret = join(host.dataDir, 'vault.key')
       await writeFile(secret, 'the key')
+      secretJson = join(host.dataDir, 'service.json')
+      await writeFile(secretJson, '{"key": "the key"}')
       socketPath = join(host.dataDir, 'a.sock')
       server = createServer(socket => socket.end('HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n')).listen(0, '::')
       await waitFor('the port', () => server.listening)
@@ -74,6 +58,11 @@ for (const sandbox of sandboxes) {
       if (sandbox.missing !== undefined) return
       server.close()
       await host.stop()
+    })
+
+    // An attempt that ends its process is a failure of its own, and of no other.
+    beforeEach(async () => {
+      if (sandbox.missing === undefined) await host.until('prisoner', 'ready')
     })
 
     const published = (): { enforced: string[]; open: string[] } => host.core.supervisor('prisoner')!.current!.launch
@@ -96,6 +85,47 @@ for (const sandbox of sandboxes) {
         name: "reads the gateway's own program",
         attempt: 'read-outside',
         options: () => ({ path: fileURLToPath(import.meta.url) }),
+        ...FILES,
+      },
+      { name: 'lists the data directory of the gateway', attempt: 'list-outside', options: () => ({ path: host.dataDir }), ...FILES },
+      {
+        name: "reads the key of the vault by another way to the system's root",
+        attempt: 'read-outside',
+        options: () => ({ path: `/proc/self/root${secret}` }),
+        ...FILES,
+      },
+      {
+        name: "reads the key of the vault by the gateway's own process",
+        attempt: 'read-outside',
+        options: () => ({ path: `/proc/${process.pid}/root${secret}` }),
+        ...FILES,
+      },
+      { name: "reads the gateway's memory", attempt: 'read-outside', options: () => ({ path: `/proc/${process.pid}/maps` }), ...FILES },
+      {
+        name: "lists the gateway's open files",
+        attempt: 'list-outside',
+        options: () => ({ path: `/proc/${process.pid}/fd` }),
+        ...FILES,
+      },
+      { name: 'imports a file of the gateway', attempt: 'import-outside', options: () => ({ path: secretJson }), ...FILES },
+      { name: 'requires a file of the gateway', attempt: 'require-outside', options: () => ({ path: secretJson }), ...FILES },
+      { name: 'imports a file of the gateway in a worker', attempt: 'import-in-worker', options: () => ({ path: secretJson }), ...FILES },
+      {
+        name: 'replaces its own files in the plugin directory',
+        attempt: 'write-outside',
+        options: () => ({ path: join(host.plugins, 'prisoner', 'prisoner.mjs') }),
+        ...FILES,
+      },
+      {
+        name: "writes into another plugin's data",
+        attempt: 'write-outside',
+        options: () => ({ path: join(host.dataDir, 'plugin-data', 'neighbour', 'planted') }),
+        ...FILES,
+      },
+      {
+        name: 'fills the memory that stands for /tmp',
+        attempt: 'fill-file',
+        options: () => ({ path: '/tmp/escape-filler', bytes: 96 << 20 }),
         ...FILES,
       },
       { name: "reads the system's password hashes", attempt: 'read-outside', options: () => ({ path: '/etc/shadow' }), ...FILES },
@@ -151,6 +181,20 @@ for (const sandbox of sandboxes) {
         enforced: NETWORK_HELD,
       },
       {
+        name: 'connects by a name of this machine, which leads inside',
+        attempt: 'connect-out',
+        options: () => ({ port, host: hostname() }),
+        open: NETWORK,
+        enforced: NETWORK_HELD,
+      },
+      {
+        name: 'connects by an IPv4 address that is written as IPv6',
+        attempt: 'connect-out',
+        options: () => ({ port, host: '::ffff:127.0.0.1' }),
+        open: NETWORK,
+        enforced: NETWORK_HELD,
+      },
+      {
         name: 'fetches from the gateway',
         attempt: 'fetch-out',
         options: () => ({ url: `http://127.0.0.1:${port}/` }),
@@ -188,6 +232,50 @@ for (const sandbox of sandboxes) {
       assert.equal(await ended, allowed ? 'SIGTERM' : 'SIGKILL')
     })
 
+    it('a plugin sends a datagram exactly as published', async () => {
+      const heard: string[] = []
+      const socket = createSocket('udp4', message => heard.push(message.toString()))
+      await new Promise<void>(resolve => socket.bind(0, '127.0.0.1', resolve))
+      const to = socket.address().port
+      await host.attempt('prisoner', 'send-datagram', { port: to })
+      // It comes behind whatever the plugin sent.
+      socket.send('last', to, '127.0.0.1')
+      await waitFor('the last datagram', () => heard.includes('last'))
+      socket.close()
+      assert.equal(
+        heard[0] === 'out',
+        published().open.some(line => NETWORK.test(line)),
+      )
+    })
+
+    it('a plugin lets others in exactly as published', async () => {
+      const { allowed, value } = await host.attempt('prisoner', 'listen')
+      // In a network of its own it may listen: nobody hears.
+      const reached = allowed === true && (await answers(Number(value)))
+      assert.equal(
+        reached,
+        published().open.some(line => NETWORK.test(line)),
+      )
+    })
+
+    if (sandbox.tiers.includes('deno'))
+      it("a plugin widens Deno's permissions by none of Deno's own ways", async () => {
+        assert.deepEqual(await host.attempt('prisoner', 'widen-deno', { path: secret }), { open: [] })
+      })
+
+    it('a plugin does with its own files what it may not do with others', async () => {
+      await writeFile(join(host.dataDir, 'plugin-data', 'prisoner', 'own.json'), '{"key": "mine"}')
+      const { dataDirInPlugin, open } = host.core.supervisor('prisoner')!.current!.launch
+      const path = join(dataDirInPlugin, 'own.json')
+      for (const attempt of ['read-outside', 'import-outside', 'require-outside', 'write-outside'])
+        assert.equal((await host.attempt('prisoner', attempt, { path })).allowed, true, attempt)
+      assert.equal((await host.attempt('prisoner', 'list-outside', { path: dataDirInPlugin })).allowed, true)
+      await writeFile(join(host.dataDir, 'plugin-data', 'prisoner', 'own.json'), '{"key": "mine"}')
+      const hasWorkers = open.some(line => line.includes('worker threads'))
+      const { allowed, error } = await host.attempt('prisoner', 'import-in-worker', { path })
+      assert.equal(allowed, hasWorkers, String(error))
+    })
+
     it('a plugin connects to a socket of the system exactly as published', async () => {
       const local = createServer(socket => socket.end()).listen(socketPath)
       await waitFor('the socket', () => local.listening)
@@ -212,47 +300,51 @@ for (const sandbox of sandboxes) {
   })
 }
 
-describe(`a plugin that may use certain hosts${noDeno === undefined ? '' : ` (skipped: ${noDeno})`}`, () => {
-  let host: TestHost
-  let server: Server
-  let port = 0
-  before(async function () {
-    if (noDeno !== undefined) this.skip()
-    server = createServer(socket => socket.end()).listen(0, '::')
-    await waitFor('the port', () => server.listening)
-    port = (server.address() as AddressInfo).port
-    host = await startHost({ tiers: hasBubblewrap ? ['bubblewrap', 'deno'] : ['deno'] })
-  })
-  after(async () => {
-    if (noDeno !== undefined) return
-    server.close()
-    await host.stop()
-  })
+for (const { around, tiers, missing } of [
+  { around: 'bubblewrap', tiers: ['bubblewrap', 'deno'] as const, missing: noBubblewrap ?? noDeno },
+  { around: 'nothing', tiers: ['deno'] as const, missing: noDeno },
+])
+  describe(`a plugin that may use certain hosts, in Deno with ${around} around it${skipped(missing)}`, () => {
+    let host: TestHost
+    let server: Server
+    let port = 0
+    before(async function () {
+      if (missing !== undefined) this.skip()
+      server = createServer(socket => socket.end()).listen(0, '::')
+      await waitFor('the port', () => server.listening)
+      port = (server.address() as AddressInfo).port
+      host = await startHost({ tiers })
+    })
+    after(async () => {
+      if (missing !== undefined) return
+      server.close()
+      await host.stop()
+    })
 
-  const published = (id: string): { enforced: string[]; open: string[] } => host.core.supervisor(id)!.current!.launch
+    const published = (id: string): { enforced: string[]; open: string[] } => host.core.supervisor(id)!.current!.launch
 
-  it('reaches an address inside only when its manifest names it, and that is published', async () => {
-    await host.add('local', 'behave', { permissions: { net: [`127.0.0.1:${port}`] } })
-    await host.until('local', 'ready')
-    assert.equal((await host.attempt('local', 'connect-out', { port })).allowed, true)
-    assert.equal((await host.attempt('local', 'connect-out', { port: port + 1 })).allowed, false)
-    assert.equal((await host.attempt('local', 'connect-out', { port, host: 'localhost' })).allowed, false)
-    assert.match(published('local').open.join('; '), new RegExp(`addresses inside that its manifest names: 127.0.0.1:${port}`))
-  })
+    it('reaches an address inside only when its manifest names it, and that is published', async () => {
+      await host.add('local', 'behave', { permissions: { net: [`127.0.0.1:${port}`] } })
+      await host.until('local', 'ready')
+      assert.equal((await host.attempt('local', 'connect-out', { port })).allowed, true)
+      assert.equal((await host.attempt('local', 'connect-out', { port: port + 1 })).allowed, false)
+      assert.equal((await host.attempt('local', 'connect-out', { port, host: 'localhost' })).allowed, false)
+      assert.match(published('local').open.join('; '), new RegExp(`addresses inside that its manifest names: 127.0.0.1:${port}`))
+    })
 
-  it('is not led inside by a name that it may use', async () => {
-    // This machine's own name leads to an address inside, as a hostile name server would let any name do.
-    const name = hostname().toLowerCase()
-    await host.add('rebound', 'behave', { permissions: { net: [`${name}:${port}`] } })
-    await host.until('rebound', 'ready')
-    assert.equal((await host.attempt('rebound', 'connect-out', { port, host: name })).allowed, false)
-    assert.match(published('rebound').enforced.join('; '), /of private networks, also behind permitted names/)
+    it('is not led inside by a name that it may use', async () => {
+      // This machine's own name leads to an address inside, as a hostile name server would let any name do.
+      const name = hostname().toLowerCase()
+      await host.add('rebound', 'behave', { permissions: { net: [`${name}:${port}`] } })
+      await host.until('rebound', 'ready')
+      assert.equal((await host.attempt('rebound', 'connect-out', { port, host: name })).allowed, false)
+      assert.match(published('rebound').enforced.join('; '), /of private networks, also behind permitted names/)
+    })
   })
-})
 
 describe('a plugin that imports a file of the system by name', () => {
-  for (const { name, tiers, missing } of sandboxes.filter(({ net }) => net === undefined))
-    it(`never starts in ${name}${missing === undefined ? '' : ` (skipped: ${missing})`}`, async function () {
+  for (const { name, tiers, missing, note } of sandboxes.filter(({ net }) => net === undefined))
+    it(`never starts in ${name}${note}`, async function () {
       if (missing !== undefined) this.skip()
       const host = await startHost({ tiers, settings: { enabled: false } })
       try {
@@ -270,6 +362,17 @@ describe('a plugin that imports a file of the system by name', () => {
       }
     })
 })
+
+/** Whether something on this machine answers at the port. */
+const answers = (port: number): Promise<boolean> =>
+  new Promise(resolve => {
+    const socket = connect({ port, host: '127.0.0.1' })
+    socket.on('data', () => {
+      socket.destroy()
+      resolve(true)
+    })
+    socket.on('error', () => resolve(false))
+  })
 
 /** Some native add-on that was built for this Node. */
 function anyAddOn(): string {

@@ -47,6 +47,21 @@ describe('a supervised plugin', () => {
     assert.equal(failed.state, 'failed')
   })
 
+  it('that refuses the version for good is not tried again, until it is a new one; a running version is left alone by such a one', async () => {
+    const directory = await host.add('elder', 'refuse-version')
+    const failed = await host.until('elder', 'failed')
+    assert.match(failed.reason ?? '', /it refused the handshake: No common protocol version: I am from 1999/)
+    assert.equal(failed.restarts, 0)
+    await host.core.scan()
+    assert.deepEqual([failed.state, failed.restarts], ['failed', 0])
+    await addPlugin(directory, 'elder', 'behave', { version: '2.0.0' })
+    const { current } = await host.until('elder', 'ready')
+    await addPlugin(directory, 'elder', 'refuse-version', { version: '3.0.0' })
+    await waitFor('the complaint', () => /version 3\.0\.0 could not replace .*from 1999/.test(failed.lastError ?? ''))
+    await host.until('elder', 'ready')
+    assert.equal(failed.current, current)
+  })
+
   it('that ends right after its answers loses none of them', async () => {
     await host.add('hasty', 'answer-and-exit')
     const text = 'x'.repeat(60_000)
@@ -94,7 +109,7 @@ describe('a supervised plugin', () => {
   })
 
   it('may write stray lines, floods, halves of frames, late and double replies, and serves on', async () => {
-    for (const mode of ['stdout-noise', 'stderr-flood', 'late-reply', 'duplicate-reply']) {
+    for (const mode of ['stdout-noise', 'stderr-flood', 'stderr-line', 'late-reply', 'duplicate-reply']) {
       await host.add(mode, mode)
       await host.until(mode, 'ready')
       assert.equal(await host.extract(mode, { name: 'a' }), 'v1 read a', mode)
@@ -102,6 +117,8 @@ describe('a supervised plugin', () => {
     }
     assert.ok(host.core.supervisor('stderr-flood')!.outputTail.length <= 200)
     assert.ok(host.logged().split('\n').length < 1000, 'the flood reached the log')
+    assert.ok(host.core.supervisors.every(({ outputTail }) => outputTail.every(line => line.length <= 2_000)))
+    assert.ok(host.logged().length < 500_000, 'the long line reached the log')
     assert.ok(host.core.supervisor('stdout-noise')!.outputTail.some(line => line.includes('stray console.log')))
   })
 

@@ -38,6 +38,12 @@ export interface Launch {
   open: string[]
 }
 
+/** What no tier takes from a plugin: published with every one of them. */
+export const ALWAYS_OPEN = [
+  'disk space of its own directories (watched)',
+  'processor time, and open files up to the limit of the system for a process',
+]
+
 export interface Tier {
   readonly name: TierName
   /** Whether it works on this machine; `undefined` when it does, else why not. Looked at once. */
