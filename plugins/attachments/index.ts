@@ -7,6 +7,6 @@ export default definePlugin({
   id: 'attachments',
   needs: { chat, documents },
   setup: ({ needs, onStop }) => {
-    onStop(needs.chat.attachmentSource({ text: (owner, id) => needs.documents.text(owner, id) }))
+    onStop(needs.chat.attachmentSource({ text: (owner, id, maxLength) => needs.documents.text(owner, id, maxLength) }))
   },
 })

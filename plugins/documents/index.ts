@@ -56,6 +56,7 @@ export default definePlugin({
     await mkdir(root, { recursive: true, mode: 0o700 })
     const blobs = new Blobs(root)
     const passages = new Passages(store.passages)
+    onStop(() => passages.close())
     const parser = new Parser(settings.timeoutSeconds.get() * 1000)
     onStop(() => parser.close())
     const holder = new Holder()

@@ -62,9 +62,10 @@ export class DocumentService implements Documents {
     return this.#parts.rows.for(owner).page(filter, options)
   }
 
-  async get(owner: Owner, id: string): Promise<DocumentRow & { text: string | null }> {
-    const row = await this.#find(owner, id)
-    return { ...row, text: row.status === 'ready' ? await this.#parts.blobs.readText(id, row.version) : null }
+  /** With its text, in pieces. */
+  async get(owner: Owner, id: string): Promise<{ document: DocumentRow; text: AsyncIterable<string> | null }> {
+    const document = await this.#find(owner, id)
+    return { document, text: document.status === 'ready' ? await this.#parts.blobs.openText(id, document.version) : null }
   }
 
   async file(owner: Owner, id: string): Promise<DocumentFile> {
@@ -89,9 +90,9 @@ export class DocumentService implements Documents {
     return this.#parts.passages.search(owner, query, limit)
   }
 
-  async text(owner: Owner, id: string): Promise<{ name: string; text: string | null }> {
-    const { name, text } = await this.get(owner, id)
-    return { name, text }
+  async text(owner: Owner, id: string, maxLength: number): Promise<{ name: string; text: string | null }> {
+    const { name, status, version } = await this.#find(owner, id)
+    return { name, text: status === 'ready' ? await this.#parts.blobs.readText(id, version, maxLength) : null }
   }
 
   async #find(owner: Owner, id: string): Promise<DocumentRow> {

@@ -20,6 +20,7 @@ export default definePlugin({
     const semantic = new SemanticSearch({ entries: store.entries, vectors: store.vectors, log })
     onStop(() => semantic.close())
     const service = new MemoryService(store.entries, semantic)
+    onStop(() => service.close())
     const [remember, search] = memoryTools(service)
     onStop(needs.tools.register(remember))
     onStop(needs.tools.register(search))
