@@ -74,6 +74,11 @@ export class DocumentService implements Documents {
   }
 
   async remove(owner: Owner, id: string): Promise<void> {
+    if (!(await this.#remove(owner, id))) throw notFound('Document')
+  }
+
+  /** Whether it was this call that removed it. */
+  async #remove(owner: Owner, id: string): Promise<boolean> {
     const { rows, jobs, passages, blobs, extraction } = this.#parts
     const document = await this.#find(owner, id)
     // The job keeps what is still to be removed, over a crash too, and takes the document from whoever reads it.
@@ -83,7 +88,14 @@ export class DocumentService implements Documents {
     await passages.remove(owner, id)
     await blobs.remove(id)
     await jobs.removed(id)
-    if (!existed) throw notFound('Document')
+    return existed
+  }
+
+  /** Every document of an owner who is gone. */
+  async removeAll(owner: Owner): Promise<void> {
+    const rows = this.#parts.rows.for(owner)
+    for (let page = await rows.page({}); page.items.length > 0; page = await rows.page({}))
+      for (const { id } of page.items) await this.#remove(owner, id)
   }
 
   search(owner: Owner, query: string, limit: number): Promise<DocumentHit[]> {
