@@ -11,6 +11,7 @@ export const workers = {
   documentParser: 'plugins/documents/parseWorker.ts',
   archiveUnpacker: 'core/host/unpackWorker.ts',
   vectorSearch: 'plugins/memory/vectorWorker.ts',
+  textSearch: 'core/textSearchWorker.ts',
 } as const
 
 export type WorkerName = keyof typeof workers

@@ -1,8 +1,7 @@
-import { execFile } from 'node:child_process'
 import { constants } from 'node:fs'
 import { mkdir, mkdtemp, open, realpath, rename, rm, type FileHandle } from 'node:fs/promises'
 import { basename, join, sep } from 'node:path'
-import { promisify } from 'node:util'
+import { removeTree } from './removeTree.js'
 
 /** Files that travel with one call, in a directory that the plugin can read and write. */
 export interface Exchange {
@@ -44,17 +43,6 @@ export const createExchange = async (
     open: file => openInside(root, join(path, file)),
     remove: () => removeTree(path),
   }
-}
-
-const REMOVE = '/bin/rm'
-
-/**
- * Removes a directory in which a plugin is still at work. Node's own way goes by paths: a plugin that puts a link in the
- * place of a directory at the right moment would have it remove what the link leads to. The system's goes by handles.
- */
-const removeTree = async (path: string): Promise<void> => {
-  if (process.platform === 'win32') await rm(path, { recursive: true, force: true })
-  else await promisify(execFile)(REMOVE, ['-rf', '--', path], { env: {} })
 }
 
 /** What was opened is looked at, not what the path said before: the plugin may change links in between. */

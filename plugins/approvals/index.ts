@@ -1,6 +1,7 @@
 import { definePlugin } from '../../core/plugin.js'
 import { collection } from '../../core/store/collection.js'
 import { audit } from '../audit/contract.js'
+import { identity } from '../identity/contract.js'
 import { approvalDecided, approvals } from './contract.js'
 import { approvalRoutes } from './routes.js'
 import { ApprovalService, type ApprovalRow } from './service.js'
@@ -12,7 +13,7 @@ export default definePlugin({
   id: 'approvals',
   tags: { approvals: 'Actions that wait for their owner to approve, edit or reject them.' },
   provides: approvals,
-  needs: { audit },
+  needs: { audit, identity },
   collections: {
     rows: collection.user<ApprovalRow>({
       indexes: [{ fields: { state: 1, createdAt: -1 } }, { fields: { state: 1, deadline: 1 }, acrossOwners: true }],
@@ -37,6 +38,11 @@ export default definePlugin({
       clearInterval(timer)
       await sweep
     })
+    onStop(
+      needs.identity.onRemoval('approvals', async owner => {
+        await store.rows.for(owner).deleteMany({})
+      }),
+    )
     routes(approvalRoutes(service))
     return service
   },

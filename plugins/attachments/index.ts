@@ -8,6 +8,6 @@ export default definePlugin({
   needs: { chat, documents },
   extends: ['chat'],
   setup: ({ needs, onStop }) => {
-    onStop(needs.chat.attachmentSource({ text: (owner, id) => needs.documents.text(owner, id) }))
+    onStop(needs.chat.attachmentSource({ text: (owner, id, maxLength) => needs.documents.text(owner, id, maxLength) }))
   },
 })

@@ -5,6 +5,7 @@ import { coreSettings } from '../../core/settings.js'
 import { agents } from '../agents/contract.js'
 import { audit } from '../audit/contract.js'
 import { chat } from '../chat/contract.js'
+import { identity } from '../identity/contract.js'
 import { pluginHost } from '../plugins/contract.js'
 import { vault } from '../vault/contract.js'
 import { inboundWebhooks } from '../webhooks/contract.js'
@@ -37,7 +38,7 @@ const SWEEP_MS = 60_000
 export default definePlugin({
   id: 'channels',
   tags: { channels: 'Connections to chat platforms, through plugins.' },
-  needs: { agents, audit, chat, pluginHost, vault, inboundWebhooks },
+  needs: { agents, audit, chat, identity, pluginHost, vault, inboundWebhooks },
   extends: ['inboundWebhooks'],
   collections,
   settings: {
@@ -150,6 +151,7 @@ export default definePlugin({
     onStop(() => outbound.stop())
     onStop(() => inbound.stop())
     onStop(() => neighbours.stop())
+    onStop(needs.identity.onRemoval('channels', owner => service.removeAll(owner)))
     onStop(webhooks.register('chn', id => service.webhookTarget(id)))
     onStop(host.serve('channel.receive', receiveFromAdapter({ connector, inbox, leases, onStored })))
     onStop(

@@ -114,11 +114,13 @@ export class DeliveryQueue<T extends Delivery & Document> {
   }
 
   async #measure(channelId: string): Promise<Room> {
-    const [room] = await this.rows.aggregate<Room>([
+    const count = await this.#count(channelId, 'waiting')
+    // Apart from the count: not every server that speaks MongoDB's protocol fills more than one sum of a group.
+    const [room] = await this.rows.aggregate<{ bytes: number }>([
       { $match: { state: 'waiting', channelId } },
-      { $group: { _id: null, count: { $sum: 1 }, bytes: { $sum: '$bytes' } } },
+      { $group: { _id: null, bytes: { $sum: '$bytes' } } },
     ])
-    return { count: room?.count ?? 0, bytes: room?.bytes ?? 0 }
+    return { count, bytes: room?.bytes ?? 0 }
   }
 
   #count(channelId: string, state: string): Promise<number> {

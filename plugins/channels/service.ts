@@ -152,6 +152,16 @@ export class ChannelService {
     await this.#parts.audit.record(caller, { action: 'channels.delete', target: id, details: { type: row.type, name: row.name } })
   }
 
+  /** Every channel of an owner who is gone. */
+  async removeAll(owner: Owner): Promise<void> {
+    for (const { id } of await this.#parts.rows.for(owner).find({}, { limit: MAX_CHANNELS }))
+      await this.#serial.run(id, async () => {
+        const deletedAt = new Date().toISOString()
+        const row = await this.#parts.rows.for(owner).findOneAndUpdate({ id }, { $set: { deletedAt, enabled: false } })
+        if (row) await this.#clear({ ...row, tenant: owner.tenant, userId: owner.userId })
+      })
+  }
+
   /** Finishes deletions that a crash has interrupted. */
   async clearDeleted(): Promise<void> {
     for (const row of await this.#parts.rows.everyone.find({ deletedAt: { $ne: null } })) await this.#clear(row)

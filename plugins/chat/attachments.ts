@@ -24,7 +24,7 @@ export class Attachments {
       throw validationFailed([{ path: 'attachments', message: `has more than ${MAX_ATTACHMENTS} documents` }])
     const source = this.#source
     if (!source) throw validationFailed([{ path: 'attachments', message: 'cannot be used: this gateway keeps no documents' }])
-    await Promise.all(ids.map(id => source.text(owner, id)))
+    await Promise.all(ids.map(id => source.text(owner, id, 0)))
   }
 
   /** A document that was deleted since then, or has no text, says so in place of its text. */
@@ -36,8 +36,8 @@ export class Attachments {
     try {
       const source = this.#source
       if (!source) throw notFound('Document')
-      const { name, text } = await source.text(owner, id)
-      return { name, text: text === null ? '(no text could be extracted)' : text.slice(0, MAX_TEXT_LENGTH) }
+      const { name, text } = await source.text(owner, id, MAX_TEXT_LENGTH)
+      return { name, text: text ?? '(no text could be extracted)' }
     } catch (error) {
       if (error instanceof GatewayError && error.code === 'not_found') return { name: id, text: '(this document was deleted)' }
       throw error

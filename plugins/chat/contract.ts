@@ -46,7 +46,7 @@ export interface OutgoingReply {
 /** Gives the texts of attached documents. */
 export interface AttachmentSource {
   /** `not_found` for a foreign id. */
-  text(owner: Owner, id: string): Promise<{ name: string; text: string | null }>
+  text(owner: Owner, id: string, maxLength: number): Promise<{ name: string; text: string | null }>
 }
 
 export interface Chat {

@@ -2,6 +2,7 @@ import { gatewayListening } from '../../core/events.js'
 import { Holder } from '../../core/lease.js'
 import { definePlugin } from '../../core/plugin.js'
 import { agents } from '../agents/contract.js'
+import { identity } from '../identity/contract.js'
 import { models } from '../models/contract.js'
 import { tools } from '../tools/contract.js'
 import { Acceptance } from './accept.js'
@@ -26,7 +27,7 @@ export default definePlugin({
     tasks: 'What agents work on, or have done.',
   },
   provides: chat,
-  needs: { agents, models, tools },
+  needs: { agents, identity, models, tools },
   collections,
   settings: chatSettings,
   setup: ({ needs, store, settings, log, routes, on, onStop }): Chat => {
@@ -65,6 +66,14 @@ export default definePlugin({
       onReply: (kind, sink) => replies.onReply(kind, sink),
       attachmentSource: source => attachments.register(source),
     }
+    onStop(
+      needs.identity.onRemoval('chat', async owner => {
+        await taskList.endAll(owner)
+        await sessions.for(owner).deleteMany({})
+        await messages.for(owner).deleteMany({})
+        await tasks.for(owner).deleteMany({})
+      }),
+    )
     onStop(() => holder.close())
     onStop(() => replies.stop())
     onStop(() => runner.stop())

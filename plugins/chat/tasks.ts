@@ -1,8 +1,10 @@
 import { conflict, notFound } from '../../core/errors.js'
-import type { Owner, Page, PageOptions, ScopedHandle } from '../../core/store/collection.js'
+import type { Filter, Owner, Page, PageOptions, ScopedHandle } from '../../core/store/collection.js'
 import type { TaskLedger } from './ledger.js'
 import { cancelledOutcome } from './outcomes.js'
 import type { FinalStatus, TaskRow } from './records.js'
+
+const CANCELLED_AT_ONCE = 100
 
 interface TaskNeeds {
   tasks: ScopedHandle<TaskRow>
@@ -52,6 +54,17 @@ export class Tasks {
   async endSession(owner: Owner, sessionId: string): Promise<void> {
     const unfinished = await this.#needs.tasks.for(owner).find({ sessionId, stage: 'active' }, { sort: { turn: -1 } })
     for (const { id } of unfinished) await this.#cancel(id)
+  }
+
+  /** Cancels everything unfinished of an owner who is gone. */
+  async endAll(owner: Owner): Promise<void> {
+    const open = { status: { $in: ['queued', 'running'] } }
+    for (let some = await this.#open(owner, open); some.length > 0; some = await this.#open(owner, open))
+      for (const { id } of some) await this.#cancel(id)
+  }
+
+  #open(owner: Owner, open: Filter<TaskRow>): Promise<TaskRow[]> {
+    return this.#needs.tasks.for(owner).find(open, { sort: { createdAt: -1 }, limit: CANCELLED_AT_ONCE })
   }
 
   async #cancel(id: string): Promise<TaskRow | null> {

@@ -1,9 +1,10 @@
+import { randomUUID } from 'node:crypto'
 import { once } from 'node:events'
 import { createReadStream, type ReadStream } from 'node:fs'
-import { access, copyFile, mkdir, open, readdir, readFile, rename, rm, stat } from 'node:fs/promises'
+import { access, copyFile, mkdir, open, readdir, rename, rm, stat } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { diskFull, GatewayError } from '../../core/errors.js'
-import { isDiskFull, syncDirectory, writeFileAtomically } from '../../core/files.js'
+import { isDiskFull, syncDirectory } from '../../core/files.js'
 import type { ByteRange } from './byteRange.js'
 
 /**
@@ -57,27 +58,52 @@ export class Blobs {
     }
   }
 
-  async writeText(id: string, version: number, text: string): Promise<void> {
-    await writeFileAtomically(`${this.path(id, version)}.txt`, piecesOf(text))
+  /** Where a text can be written, to be kept then. */
+  draft(id: string, version: number): string {
+    return `${this.path(id, version)}.txt.${randomUUID()}${DRAFT_ENDING}`
   }
 
-  /** `null`: there is none. */
-  async readText(id: string, version: number): Promise<string | null> {
+  /** Makes a written and synced draft the document's text. */
+  async keepText(id: string, version: number, draft: string): Promise<void> {
+    await rename(draft, this.#textPath(id, version))
+    await syncDirectory(dirname(draft))
+  }
+
+  /** The text from its beginning, in pieces; `null`: there is none. */
+  async openText(id: string, version: number): Promise<AsyncIterable<string> | null> {
+    const stream = createReadStream(this.#textPath(id, version), { encoding: 'utf8', highWaterMark: PIECE_BYTES })
     try {
-      return await readFile(`${this.path(id, version)}.txt`, 'utf8')
+      await once(stream, 'open')
+      return stream as AsyncIterable<string>
     } catch (error) {
       if ((error as NodeJS.ErrnoException).code === 'ENOENT') return null
       throw error
     }
   }
 
+  /** The beginning of the text, up to so many characters; `null`: there is none. */
+  async readText(id: string, version: number, maxLength: number): Promise<string | null> {
+    const pieces = await this.openText(id, version)
+    if (!pieces) return null
+    let text = ''
+    for await (const piece of pieces) {
+      text += piece
+      if (text.length >= maxLength) break
+    }
+    return text.slice(0, maxLength)
+  }
+
   async remove(id: string): Promise<void> {
     await rm(join(this.#root, id), { recursive: true, force: true })
   }
 
-  /** Removes drafts of texts that a crash cut off. */
+  /** Removes drafts of texts that were not kept. */
   async tidy(id: string): Promise<void> {
-    const drafts = (await readdir(join(this.#root, id))).filter(name => name.endsWith('.tmp'))
+    const names = await readdir(join(this.#root, id)).catch((error: unknown) => {
+      if ((error as NodeJS.ErrnoException).code === 'ENOENT') return []
+      throw error
+    })
+    const drafts = names.filter(name => name.endsWith(DRAFT_ENDING))
     await Promise.all(drafts.map(name => rm(join(this.#root, id, name), { force: true })))
   }
 
@@ -107,6 +133,10 @@ export class Blobs {
     }
     return old
   }
+
+  #textPath(id: string, version: number): string {
+    return `${this.path(id, version)}.txt`
+  }
 }
 
 /** What has another name was put there by someone else. */
@@ -114,17 +144,9 @@ const ID_PREFIX = 'doc_'
 const SWEEP_BATCH = 500
 const ORPHAN_AGE_MS = 3_600_000
 
-const PIECE_LENGTH = 64 * 1024
-
-/** A text in pieces, none of which ends within a character. */
-function* piecesOf(text: string): Generator<string> {
-  for (let at = 0; at < text.length;) {
-    const last = text.charCodeAt(at + PIECE_LENGTH - 1)
-    const end = at + PIECE_LENGTH - (last >= 0xd800 && last < 0xdc00 ? 1 : 0)
-    yield text.slice(at, end)
-    at = end
-  }
-}
+/** Of a text, read between two turns of the event loop. */
+const PIECE_BYTES = 64 * 1024
+const DRAFT_ENDING = '.tmp'
 
 const sync = async (file: string): Promise<void> => {
   const handle = await open(file, 'r+')

@@ -12,8 +12,8 @@ export interface DocumentHit {
 export interface Documents {
   /** Passages of the owner's documents that match the query best, best first. */
   search(owner: Owner, query: string, limit: number): Promise<DocumentHit[]>
-  /** The extracted text; `null` when there is none. `not_found` for a foreign id. */
-  text(owner: Owner, id: string): Promise<{ name: string; text: string | null }>
+  /** The extracted text, up to so many characters of its beginning; `null` when there is none. `not_found` for a foreign id. */
+  text(owner: Owner, id: string, maxLength: number): Promise<{ name: string; text: string | null }>
 }
 
 export const documents = service<Documents>('documents')

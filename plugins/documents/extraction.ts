@@ -6,17 +6,15 @@ import type { Blobs } from './blobs.js'
 import { judge } from './failure.js'
 import { builtinFormat } from './formats.js'
 import { versionOf, type Jobs } from './jobs.js'
+import { Outcomes } from './outcomes.js'
 import type { Parser } from './parser.js'
-import type { Parsed } from './parseWorker.js'
 import type { Passages } from './passages.js'
-import { chooseExtractor, extractByPlugin } from './pluginExtraction.js'
+import { chooseExtractor } from './pluginExtraction.js'
+import { Reader, type Outcome } from './reader.js'
 import type { DocumentRow, JobRow } from './rows.js'
 
 /** Documents worked on at once by one gateway; of each plugin one, so that it is known which document ended it. */
 const CONCURRENCY = 4
-/** Tries after which a document is given up: it may be what ends the gateway. */
-const MAX_ATTEMPTS = 3
-const MAX_TEXT_LENGTH = 5_000_000
 /** How often a gateway looks for what is due by now, or was left behind by another, in milliseconds. */
 const LOOK_MS = 5_000
 /** Rounds of one look; each rules out the jobs of the ones before. */
@@ -32,14 +30,6 @@ interface Parts {
   log: Log
 }
 
-type Outcome =
-  | { extractor: string; parsed: Parsed }
-  | { extractor: string | null; failed: string }
-  | { waitsFor: string }
-  | { crashed: PluginExtractor }
-  | { lacks: string }
-  | { later: number; counts: boolean }
-
 interface Run {
   abort: AbortController
   done: Promise<void>
@@ -48,6 +38,8 @@ interface Run {
 /** Extracts texts in the background. A job is on disk from the upload until the text, or the reason why there is none, is. */
 export class Extraction {
   readonly #parts: Parts
+  readonly #reader: Reader
+  readonly #outcomes: Outcomes
   readonly #running = new Map<string, Run>()
   /** Plugins that read a document for this gateway. */
   readonly #busy = new Set<string>()
@@ -60,6 +52,8 @@ export class Extraction {
 
   constructor(parts: Parts) {
     this.#parts = parts
+    this.#reader = new Reader(parts)
+    this.#outcomes = new Outcomes(parts)
   }
 
   /** Begins to work, with what earlier runs left. */
@@ -111,7 +105,7 @@ export class Extraction {
   async #look(): Promise<void> {
     this.#again = false
     try {
-      for (const job of await this.#parts.jobs.cutOff()) await this.#finishRemoval(job)
+      for (const job of await this.#parts.jobs.cutOff()) await this.#outcomes.finishRemoval(job)
       for (const job of await this.#parts.jobs.abandoned()) await this.#consider(job)
       const seen: string[] = []
       for (let round = 0; round < MAX_ROUNDS && this.#hasRoom; round += 1) {
@@ -145,8 +139,7 @@ export class Extraction {
       return
     }
     if (!(await blobs.has(document.id, document.version))) {
-      const waitsFor = 'the gateway that keeps its file'
-      if (document.waitsFor !== waitsFor) await this.#change(job, document, { waitsFor })
+      await this.#outcomes.noteWait(job, document, 'the gateway that keeps its file')
       return
     }
     const plugin = this.#pluginFor(job, document)
@@ -183,81 +176,22 @@ export class Extraction {
 
   async #run(job: JobRow, document: DocumentRow, plugin: PluginExtractor | undefined, signal: AbortSignal): Promise<void> {
     const { jobs, blobs } = this.#parts
-    if (job.attempts > 1) await blobs.tidy(document.id)
-    const outcome = await this.#outcome(job, document, plugin, signal)
+    await blobs.tidy(document.id)
+    const outcome = await this.#reader.read(job, document, plugin, signal)
     if (signal.aborted) {
       if (signal.reason === 'stopping') await jobs.release(job.id, { counts: false })
     } else if (await jobs.isHeld(job.id)) await this.#recordOrRetry(job, document, outcome)
+    await blobs.tidy(document.id)
   }
 
   /** What could not be recorded is read again; a gateway that is in trouble itself costs the document no try. */
   async #recordOrRetry(job: JobRow, document: DocumentRow, outcome: Outcome): Promise<void> {
     try {
-      await this.#record(job, document, outcome)
+      if (await this.#outcomes.record(job, document, outcome)) this.#lookAtPlugins()
     } catch (error) {
       const verdict = judge(error)
       await this.#parts.jobs.release(job.id, verdict.kind === 'later' ? verdict : { delayMs: LOOK_MS, counts: true })
       throw error
-    }
-  }
-
-  async #outcome(job: JobRow, document: DocumentRow, plugin: PluginExtractor | undefined, signal: AbortSignal): Promise<Outcome> {
-    if (job.attempts > MAX_ATTEMPTS)
-      return { extractor: document.extractor, failed: `given up: ${MAX_ATTEMPTS} times the gateway ended, or failed, while it was read` }
-    if (plugin && !plugin.ready) return { waitsFor: plugin.pluginId }
-    try {
-      return plugin ? await this.#readByPlugin(plugin, document, signal) : await this.#readHere(document, signal)
-    } catch (error) {
-      const reason = (error as Error).message
-      const extractor = plugin?.pluginId ?? null
-      const verdict = judge(error)
-      if (plugin && verdict.kind === 'crashed') return { crashed: plugin }
-      if (plugin && verdict.kind === 'gone') return { waitsFor: plugin.pluginId }
-      if (verdict.kind === 'later' && (job.attempts < MAX_ATTEMPTS || !verdict.counts))
-        return { later: verdict.delayMs, counts: verdict.counts }
-      return { extractor, failed: reason }
-    }
-  }
-
-  async #readHere({ id, version, extension, mimeType }: DocumentRow, signal: AbortSignal): Promise<Outcome> {
-    const format = builtinFormat(extension, mimeType)
-    if (!format) return { lacks: extension }
-    const task = { path: this.#parts.blobs.path(id, version), format, mimeType, maxLength: MAX_TEXT_LENGTH }
-    try {
-      const { format: found, ...parsed } = await this.#parts.parser.parse(task, signal)
-      return { extractor: `builtin:${found}`, parsed }
-    } catch (error) {
-      return { extractor: format === 'sniff' ? null : `builtin:${format}`, failed: (error as Error).message }
-    }
-  }
-
-  async #readByPlugin({ pluginId }: PluginExtractor, document: DocumentRow, signal: AbortSignal): Promise<Outcome> {
-    const { id, version, extension, mimeType, name, size } = document
-    const task = { path: this.#parts.blobs.path(id, version), name, extension, mimeType, size, maxLength: MAX_TEXT_LENGTH }
-    return { extractor: pluginId, parsed: await extractByPlugin(this.#parts.host, pluginId, task, signal) }
-  }
-
-  async #record(job: JobRow, document: DocumentRow, outcome: Outcome): Promise<void> {
-    const { jobs } = this.#parts
-    if ('parsed' in outcome) await this.#keepText(job, document, outcome.extractor, outcome.parsed)
-    else if ('later' in outcome) await jobs.release(job.id, { delayMs: outcome.later, counts: outcome.counts })
-    else if ('failed' in outcome) {
-      await this.#fail(job, document, outcome.extractor, outcome.failed)
-      await jobs.done(job.id)
-    } else if ('crashed' in outcome) {
-      const { pluginId, version } = outcome.crashed
-      const reason = `the plugin ${pluginId} ${version} crashed while it read this document; it is read again once another version of the plugin is installed`
-      await this.#fail(job, document, pluginId, reason)
-      await jobs.putAside(job, outcome.crashed)
-      this.#lookAtPlugins()
-    } else {
-      if ('waitsFor' in outcome)
-        await this.#change(job, document, { status: 'extracting', waitsFor: `the plugin ${outcome.waitsFor}, which does not run` }, [
-          'reason',
-        ])
-      else if (job.refused === undefined) await this.#fail(job, document, null, nothingReads(outcome.lacks))
-      await jobs.wait(job.id)
-      this.#lookAtPlugins()
     }
   }
 
@@ -266,44 +200,6 @@ export class Extraction {
     this.pluginsChanged().catch((error: unknown) => {
       this.#parts.log.error({ err: error }, 'documents that wait for a plugin could not be looked at')
     })
-  }
-
-  async #keepText(job: JobRow, document: DocumentRow, extractor: string, { text, title, truncated }: Parsed): Promise<void> {
-    const { blobs, passages, jobs } = this.#parts
-    await blobs.writeText(document.id, document.version, text)
-    await passages.index(job, document, text)
-    const kept = await this.#change(
-      job,
-      document,
-      { status: 'ready', extractor, ...(truncated ? { truncated } : {}), ...(title === undefined ? {} : { title }) },
-      ['reason', 'waitsFor', ...(truncated ? [] : ['truncated'])],
-    )
-    // Deleted meanwhile: nothing of it stays.
-    if (!kept) await Promise.all([blobs.remove(document.id), passages.remove(job, document.id)])
-    await jobs.done(job.id)
-  }
-
-  #fail(job: JobRow, document: DocumentRow, extractor: string | null, reason: string): Promise<boolean> {
-    return this.#change(job, document, { status: 'failed', extractor, reason: reason.slice(0, 1000) }, ['waitsFor'])
-  }
-
-  /** Removes what a removal that was cut off left. */
-  async #finishRemoval(job: JobRow): Promise<void> {
-    const { rows, passages, blobs, jobs } = this.#parts
-    await rows.for(job).deleteOne({ id: job.id })
-    await passages.remove(job, job.id)
-    await blobs.remove(job.id)
-    await jobs.removed(job.id)
-  }
-
-  #change(job: JobRow, { id, version }: DocumentRow, change: Partial<DocumentRow>, unset: string[] = []): Promise<boolean> {
-    return this.#parts.rows.for(job).updateOne(
-      { id, version },
-      {
-        $set: { ...change, updatedAt: new Date().toISOString() },
-        ...(unset.length === 0 ? {} : { $unset: Object.fromEntries(unset.map(name => [name, ''])) }),
-      },
-    )
   }
 
   /** Keeps the leases of what runs; what another gateway took over meanwhile is let go. */
@@ -317,6 +213,3 @@ export class Extraction {
     }
   }
 }
-
-const nothingReads = (extension: string): string =>
-  `nothing here reads ${extension === '' ? 'files without an extension' : `${extension} files`}: install a plugin that does, and it is read then`

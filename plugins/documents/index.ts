@@ -7,6 +7,7 @@ import { Holder } from '../../core/lease.js'
 import { definePlugin } from '../../core/plugin.js'
 import { coreSettings } from '../../core/settings.js'
 import { collection } from '../../core/store/collection.js'
+import { identity } from '../identity/contract.js'
 import { pluginHost } from '../plugins/contract.js'
 import { tools, type Tool } from '../tools/contract.js'
 import { Blobs } from './blobs.js'
@@ -35,7 +36,7 @@ export default definePlugin({
   id: 'documents',
   tags: { documents: 'Files, with the text that the built-in formats and plugins read from them.' },
   provides: documents,
-  needs: { pluginHost, tools },
+  needs: { identity, pluginHost, tools },
   extends: ['tools'],
   collections: {
     rows: collection.user<DocumentRow>(),
@@ -52,11 +53,12 @@ export default definePlugin({
     /** How long one document may keep a parser busy, in seconds. */
     timeoutSeconds: setting.number('Service:Documents:ParseTimeoutSeconds', { default: 30, min: 1, max: 600 }),
   },
-  setup: async ({ needs: { pluginHost: host, tools: toolSet }, store, settings, log, routes, on, onStop }) => {
+  setup: async ({ needs: { identity: people, pluginHost: host, tools: toolSet }, store, settings, log, routes, on, onStop }) => {
     const root = resolve(settings.directory.get() || join(settings.dataDir.get(), 'documents'))
     await mkdir(root, { recursive: true, mode: 0o700 })
     const blobs = new Blobs(root)
     const passages = new Passages(store.passages)
+    onStop(() => passages.close())
     const parser = new Parser(settings.timeoutSeconds.get() * 1000)
     onStop(() => parser.close())
     const holder = new Holder()
@@ -91,6 +93,7 @@ export default definePlugin({
       }),
     )
     onStop(toolSet.register(searchTool(service)))
+    onStop(people.onRemoval('documents', owner => service.removeAll(owner)))
     routes(documentRoutes(service))
     return service
   },

@@ -4,10 +4,8 @@ import { TextSearch } from '../../core/textSearch.js'
 import type { DocumentHit } from './contract.js'
 import type { DocumentRow, PassageRow } from './rows.js'
 
-/** Characters of a passage, and passages of one document that can be found; text beyond them is kept and not searched. */
-const PASSAGE_LENGTH = 1_000
-const MAX_PASSAGES = 1_000
-const INSERT_BATCH = 200
+/** Written between two turns of the event loop. */
+const INSERT_BATCH = 50
 const SHOWN_LENGTH = 500
 const SPARE_CANDIDATES = 20
 
@@ -20,16 +18,22 @@ export class Passages {
     this.#rows = rows
   }
 
-  /** Replaces the document's passages by those of this text. */
-  async index(owner: Owner, { id, name }: DocumentRow, text: string): Promise<void> {
+  /** Replaces the document's passages by these. */
+  async index(owner: Owner, { id, name }: DocumentRow, texts: readonly string[]): Promise<void> {
     await this.remove(owner, id)
     const createdAt = new Date().toISOString()
-    const passages = split(text).map(passage => ({ id: newId('psg'), documentId: id, name, text: passage, createdAt }))
-    for (let at = 0; at < passages.length; at += INSERT_BATCH) await this.#rows.for(owner).insertMany(passages.slice(at, at + INSERT_BATCH))
+    for (let at = 0; at < texts.length; at += INSERT_BATCH) {
+      const passages = texts.slice(at, at + INSERT_BATCH).map(text => ({ id: newId('psg'), documentId: id, name, text, createdAt }))
+      await this.#rows.for(owner).insertMany(passages)
+    }
   }
 
   async remove(owner: Owner, documentId: string): Promise<void> {
     await this.#rows.for(owner).deleteMany({ documentId })
+  }
+
+  close(): Promise<void> {
+    return this.#search.close()
   }
 
   /** One hit a document, its best passage, best first. */
@@ -45,20 +49,4 @@ export class Passages {
     }
     return [...hits.values()].slice(0, limit)
   }
-}
-
-/** Cuts at the ends of paragraphs, lines or words, whichever comes last in a passage. */
-const split = (text: string): string[] => {
-  const passages: string[] = []
-  for (let at = 0; at < text.length && passages.length < MAX_PASSAGES;) {
-    const window = text.slice(at, at + PASSAGE_LENGTH)
-    const cut =
-      window.length < PASSAGE_LENGTH
-        ? window.length
-        : [window.lastIndexOf('\n\n'), window.lastIndexOf('\n'), window.lastIndexOf(' ')].find(end => end > PASSAGE_LENGTH / 2)
-    const passage = window.slice(0, cut).trim()
-    if (passage !== '') passages.push(passage)
-    at += cut ?? window.length
-  }
-  return passages
 }

@@ -1,9 +1,11 @@
 import { constants } from 'node:fs'
-import { copyFile, mkdir, type FileHandle } from 'node:fs/promises'
+import { copyFile, mkdir } from 'node:fs/promises'
 import { isAbsolute, join, relative, resolve, sep } from 'node:path'
 import { compare } from 'semver'
+import type { Exchange } from '../../core/host/exchange.js'
 import type { PluginExtractor, PluginHost } from '../plugins/contract.js'
-import type { Parsed } from './parseWorker.js'
+import { NotUnicode } from './parser.js'
+import type { ParsedText, TextSource } from './parseWorker.js'
 
 /** The plugin that reads files of this extension: the highest version, then the first name; one that runs before one that does not. */
 export const chooseExtractor = (extractors: readonly PluginExtractor[], extension: string): PluginExtractor | undefined =>
@@ -17,7 +19,8 @@ interface ExtractTask {
   extension: string
   mimeType: string
   size: number
-  maxLength: number
+  /** Keeps the text that the plugin gave, in a worker; rejects with `NotUnicode`. */
+  keep: (source: TextSource) => Promise<ParsedText>
 }
 
 /** A large document may take a plugin a while; progress keeps the call alive beyond it. */
@@ -25,11 +28,10 @@ const TIMEOUT_MS = 60_000
 const OUTPUT = 'output'
 /** Of UTF-8, for a text in the answer itself: the protocol's limit. */
 const MAX_INLINE_BYTES = 1024 * 1024
-const PIECE_BYTES = 256 * 1024
 
 /** Lets a plugin read the document: a copy in a directory that both can see, gone again when this settles. */
-export const extractByPlugin = async (host: PluginHost, pluginId: string, task: ExtractTask, signal: AbortSignal): Promise<Parsed> => {
-  const { name, extension, mimeType, size, maxLength } = task
+export const extractByPlugin = async (host: PluginHost, pluginId: string, task: ExtractTask, signal: AbortSignal): Promise<ParsedText> => {
+  const { name, extension, mimeType, size, keep } = task
   const file = `document${/^\.[\w.-]+$/.test(extension) ? extension : ''}`
   const exchange = await host.exchange(pluginId, async draft => {
     await mkdir(join(draft, OUTPUT), { mode: 0o700 })
@@ -42,10 +44,11 @@ export const extractByPlugin = async (host: PluginHost, pluginId: string, task: 
       await host.request(pluginId, 'extractor.extract', params, { timeoutMs: TIMEOUT_MS, signal }),
     )
     const found =
-      textPath === undefined ? cut(text, maxLength) : await readFile(await exchange.open(placeOf(textPath, outputDir)), maxLength)
+      textPath === undefined ? await keep({ kind: 'answer', text }) : await keepFile(exchange, placeOf(textPath, outputDir), keep)
     return { ...found, ...(title === undefined ? {} : { title: title.slice(0, 300) }) }
   } catch (error) {
-    if (error instanceof BadAnswer) throw new Error(`the plugin ${pluginId} made a mistake: ${error.message}`, { cause: error })
+    if (error instanceof BadAnswer || error instanceof NotUnicode)
+      throw new Error(`the plugin ${pluginId} made a mistake: ${error.message}`, { cause: error })
     throw error
   } finally {
     await exchange.remove()
@@ -68,7 +71,6 @@ const readAnswer = (answer: unknown): Answer => {
   const bytes = Buffer.byteLength(inline)
   if (bytes > MAX_INLINE_BYTES)
     throw new BadAnswer(`its text has ${bytes} bytes, and more than ${MAX_INLINE_BYTES} have to go by file, as textPath`)
-  if (/\p{Surrogate}/u.test(inline)) throw new BadAnswer('its text is not valid Unicode')
   return { text: inline, textPath: undefined, title }
 }
 
@@ -80,22 +82,11 @@ const placeOf = (textPath: string, outputDir: string): string => {
   return join(OUTPUT, inside)
 }
 
-const cut = (text: string, maxLength: number): Parsed =>
-  text.length > maxLength ? { text: text.slice(0, maxLength), truncated: true } : { text }
-
-/** Piece by piece: a long text must not hold up everything else. */
-const readFile = async (handle: FileHandle, maxLength: number): Promise<Parsed> => {
-  const decoder = new TextDecoder('utf-8', { fatal: true })
-  let text = ''
+/** The worker reads by the handle, which stands for the file that was checked here. */
+const keepFile = async (exchange: Exchange, place: string, keep: ExtractTask['keep']): Promise<ParsedText> => {
+  const handle = await exchange.open(place)
   try {
-    for await (const piece of handle.createReadStream({ highWaterMark: PIECE_BYTES, autoClose: false }) as AsyncIterable<Buffer>) {
-      text += decoder.decode(piece, { stream: true })
-      if (text.length > maxLength) return cut(text, maxLength)
-    }
-    return { text: text + decoder.decode() }
-  } catch (error) {
-    if (error instanceof TypeError) throw new BadAnswer('its text file is not valid UTF-8')
-    throw error
+    return await keep({ kind: 'answerFile', fd: handle.fd })
   } finally {
     await handle.close()
   }

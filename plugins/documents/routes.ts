@@ -1,6 +1,7 @@
+import { Readable } from 'node:stream'
 import { z } from 'zod'
 import { pageOf, pageQuery } from '../../core/http/page.js'
-import { route, type Route } from '../../core/http/route.js'
+import { Reply, route, type Route } from '../../core/http/route.js'
 import { answerWithFile } from './download.js'
 import type { DocumentService } from './service.js'
 
@@ -25,6 +26,19 @@ const DocumentDetail = Document.extend({
   reason: z.string().optional().describe('Why there is no text, with the status `failed`'),
   waitsFor: z.string().optional().describe('What has to happen first, with the status `extracting`'),
 }).meta({ id: 'DocumentDetail' })
+
+/** A text of megabytes goes out in pieces: as one it would hold up everything else. */
+const answerWithText = ({ document, text }: Awaited<ReturnType<DocumentService['get']>>): Reply => {
+  const { text: none, ...fields } = DocumentDetail.parse({ ...document, text: null })
+  const body = text ? Readable.from(jsonWithText(fields, text)) : JSON.stringify({ ...fields, text: none })
+  return new Reply(200, body, { 'Content-Type': 'application/json; charset=utf-8' })
+}
+
+async function* jsonWithText(fields: object, text: AsyncIterable<string>): AsyncGenerator<string> {
+  yield `${JSON.stringify(fields).slice(0, -1)},"text":"`
+  for await (const piece of text) yield JSON.stringify(piece).slice(1, -1)
+  yield '"}'
+}
 
 const byId = z.object({ id: z.string().min(1).max(64) })
 const filters = {
@@ -82,7 +96,7 @@ export const documentRoutes = (service: DocumentService): Route[] => [
     description: 'Ask again while its status is `extracting`.',
     params: byId,
     returns: DocumentDetail,
-    handle: ({ caller, params }) => service.get(caller, params.id),
+    handle: async ({ caller, params }) => answerWithText(await service.get(caller, params.id)),
   }),
   route({
     method: 'GET',

@@ -62,9 +62,10 @@ export class DocumentService implements Documents {
     return this.#parts.rows.for(owner).page(filter, options)
   }
 
-  async get(owner: Owner, id: string): Promise<DocumentRow & { text: string | null }> {
-    const row = await this.#find(owner, id)
-    return { ...row, text: row.status === 'ready' ? await this.#parts.blobs.readText(id, row.version) : null }
+  /** With its text, in pieces. */
+  async get(owner: Owner, id: string): Promise<{ document: DocumentRow; text: AsyncIterable<string> | null }> {
+    const document = await this.#find(owner, id)
+    return { document, text: document.status === 'ready' ? await this.#parts.blobs.openText(id, document.version) : null }
   }
 
   async file(owner: Owner, id: string): Promise<DocumentFile> {
@@ -73,6 +74,11 @@ export class DocumentService implements Documents {
   }
 
   async remove(owner: Owner, id: string): Promise<void> {
+    if (!(await this.#remove(owner, id))) throw notFound('Document')
+  }
+
+  /** Whether it was this call that removed it. */
+  async #remove(owner: Owner, id: string): Promise<boolean> {
     const { rows, jobs, passages, blobs, extraction } = this.#parts
     const document = await this.#find(owner, id)
     // The job keeps what is still to be removed, over a crash too, and takes the document from whoever reads it.
@@ -82,16 +88,23 @@ export class DocumentService implements Documents {
     await passages.remove(owner, id)
     await blobs.remove(id)
     await jobs.removed(id)
-    if (!existed) throw notFound('Document')
+    return existed
+  }
+
+  /** Every document of an owner who is gone. */
+  async removeAll(owner: Owner): Promise<void> {
+    const rows = this.#parts.rows.for(owner)
+    for (let page = await rows.page({}); page.items.length > 0; page = await rows.page({}))
+      for (const { id } of page.items) await this.#remove(owner, id)
   }
 
   search(owner: Owner, query: string, limit: number): Promise<DocumentHit[]> {
     return this.#parts.passages.search(owner, query, limit)
   }
 
-  async text(owner: Owner, id: string): Promise<{ name: string; text: string | null }> {
-    const { name, text } = await this.get(owner, id)
-    return { name, text }
+  async text(owner: Owner, id: string, maxLength: number): Promise<{ name: string; text: string | null }> {
+    const { name, status, version } = await this.#find(owner, id)
+    return { name, text: status === 'ready' ? await this.#parts.blobs.readText(id, version, maxLength) : null }
   }
 
   async #find(owner: Owner, id: string): Promise<DocumentRow> {

@@ -120,7 +120,7 @@ const userRoutes = ({ users, sessions, audit }: Parts): Route[] => {
       summary: 'Change a user',
       description:
         'A new password ends its sessions, also the one that this request is made in, and leaves its API tokens; disabling ends the ' +
-        'sessions and suspends the tokens. The last enabled administrator cannot be disabled or lose the role.',
+        'sessions and suspends the tokens; its channels, agents and nodes go on. The last enabled administrator cannot be disabled or lose the role.',
       params: byId,
       body: UserChanges,
       returns: AdminUser,
@@ -145,7 +145,9 @@ const userRoutes = ({ users, sessions, audit }: Parts): Route[] => {
       access: 'admin',
       limit: 'write',
       summary: 'Remove a user',
-      description: 'Ends its sessions and API tokens. The last enabled administrator cannot be removed.',
+      description:
+        'Ends its sessions and API tokens at once. What it had goes in the background: channels, sessions, tasks, memory, documents, agents, ' +
+        'approvals and secrets; its nodes are revoked. The last enabled administrator cannot be removed.',
       params: byId,
       handle: async ({ caller, params }) => {
         await audited(

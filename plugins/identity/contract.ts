@@ -33,6 +33,12 @@ export interface Identity {
   createUser(user: NewUser): Promise<User>
   /** Ends every session of the user, at once; API tokens stay. Returns how many there were. */
   logoutEverywhere(owner: Pick<Owner, 'userId'>): Promise<number>
+  /**
+   * What an area does with what a removed user had there: it ends it and removes it. Asked after the user and its
+   * credentials are gone, more than once and after a crash again, until it resolves; areas that need others are asked
+   * before those. Returns the undo.
+   */
+  onRemoval(area: string, end: (owner: Owner) => Promise<void>): () => void
   /** Signs new tokens with a new key. Those signed with the old one stay good until they expire. */
   rotateSigningKey(): Promise<void>
 }

@@ -1,4 +1,5 @@
 import { setting } from '../../core/config.js'
+import { gatewayListening } from '../../core/events.js'
 import { unauthenticated } from '../../core/errors.js'
 import type { Authenticate } from '../../core/http/registry.js'
 import { definePlugin } from '../../core/plugin.js'
@@ -17,8 +18,9 @@ import { LastUse } from './lastUse.js'
 import { Login } from './login.js'
 import { LoginThrottle } from './loginThrottle.js'
 import { Passwords } from './passwords.js'
+import { Removals } from './removals.js'
 import { authRoutes } from './routes.js'
-import type { ApiTokenRow, GuardRow, SessionRow, SigningKeyRow, TenantRow, UserRow } from './rows.js'
+import type { ApiTokenRow, GuardRow, RemovalRow, SessionRow, SigningKeyRow, TenantRow, UserRow } from './rows.js'
 import { Sessions } from './sessions.js'
 import { SessionTokens } from './sessionTokens.js'
 import { SigningKeys } from './signingKeys.js'
@@ -56,6 +58,7 @@ export default definePlugin({
     tenants: collection.global<TenantRow>({ indexes: [{ fields: { slug: 1 }, unique: true }] }),
     signingKeys: collection.global<SigningKeyRow>(),
     guards: collection.global<GuardRow>(),
+    removals: collection.global<RemovalRow>({ indexes: [{ fields: { dueAt: 1 } }] }),
   },
   settings: {
     host: coreSettings.host,
@@ -87,7 +90,10 @@ export default definePlugin({
     const tenants = new Tenants(store.tenants)
     const passwords = new Passwords()
     const administrators = new Administrators(store.guards)
-    const users = new Users({ rows: store.users, passwords, administrators, tenants, sessions, tokens })
+    const removals = new Removals({ rows: store.removals, exists: async id => (await users.byId(id)) !== null, log })
+    // First, and so the last to be asked: whose secrets they are needs them until it has ended.
+    context.onStop(removals.register('vault', owner => needs.vault.removeAll(owner)))
+    const users: Users = new Users({ rows: store.users, passwords, administrators, tenants, sessions, tokens, removals })
     const login = new Login({ users, sessions, passwords, throttle: new LoginThrottle(), audit: needs.audit })
 
     await users.recover()
@@ -104,6 +110,10 @@ export default definePlugin({
       const claims = sessionTokens.verify(bearer)
       return claims instanceof Promise ? claims.then(verified => sessions.check(verified)) : sessions.check(claims)
     }
+    context.on(gatewayListening, () => {
+      removals.start()
+    })
+    context.onStop(() => removals.stop())
     http.authenticator('user', authenticate)
     http.tenants(tenants.bind)
     context.routes([
@@ -118,6 +128,7 @@ export default definePlugin({
       },
       createUser: async user => toUser(await users.create(user)),
       logoutEverywhere: ({ userId }) => sessions.endAll(userId),
+      onRemoval: (area, end) => removals.register(area, end),
       rotateSigningKey: () => keys.rotate(),
     }
   },

@@ -60,6 +60,17 @@ export interface ApiTokenRow {
   expiresAt?: string
 }
 
+/** A user that was removed, while what it had is being ended. Its id is the user's. */
+export interface RemovalRow {
+  id: string
+  tenant: string | null
+  /** When it is looked at next. */
+  dueAt: string
+  /** Every area was asked once. */
+  ended: boolean
+  createdAt: string
+}
+
 export interface TenantRow {
   id: string
   slug: string

@@ -9,6 +9,7 @@ import type { ApiTokens, NewApiToken } from './apiTokens.js'
 import type { NewUser, User } from './contract.js'
 import type { Passwords } from './passwords.js'
 import { permissionsOf, roleNames } from './roles.js'
+import type { Removals } from './removals.js'
 import type { ApiTokenRow, Snapshot, UserRow } from './rows.js'
 import type { Sessions } from './sessions.js'
 import type { Tenants } from './tenants.js'
@@ -46,6 +47,7 @@ interface Parts {
   tenants: Tenants
   sessions: Sessions
   tokens: ApiTokens
+  removals: Pick<Removals, 'note' | 'wake'>
 }
 
 /** The users, and what follows for their sessions and tokens when they change. */
@@ -124,14 +126,21 @@ export class Users {
     throw busy()
   }
 
-  /** Ends its sessions and tokens first, so that an interrupted removal leaves a disabled user, not a live credential. */
+  /**
+   * Ends its sessions and tokens first, so that an interrupted removal leaves a disabled user, not a live credential.
+   * What it had elsewhere is ended behind this.
+   */
   async remove(id: string): Promise<void> {
     for (let attempt = 0; attempt < MAX_ATTEMPTS; attempt += 1) {
-      const { version } = await this.change(id, { disabled: true })
+      const { version, tenant } = await this.change(id, { disabled: true })
       await this.#parts.tokens.removeAll(id)
       await this.#parts.sessions.endAll(id)
+      await this.#parts.removals.note({ tenant, userId: id })
       // Whoever was enabled again meanwhile may be an administrator, who is not removed without leaving.
-      if ((await this.#rows.deleteOne({ id, version })) || !(await this.byId(id))) return
+      if ((await this.#rows.deleteOne({ id, version })) || !(await this.byId(id))) {
+        this.#parts.removals.wake()
+        return
+      }
     }
     throw busy()
   }

@@ -22,6 +22,10 @@ export class MemoryService implements Memory {
     this.#semantic = semantic
   }
 
+  close(): Promise<void> {
+    return this.#search.close()
+  }
+
   embedBy(find: () => Embedder | undefined): () => void {
     return this.#semantic.use(find)
   }

@@ -3,6 +3,7 @@ import type { Authenticate } from '../../core/http/registry.js'
 import { definePlugin, type Plugin } from '../../core/plugin.js'
 import { approvalDecided, approvals } from '../approvals/contract.js'
 import { audit } from '../audit/contract.js'
+import { identity } from '../identity/contract.js'
 import { DirectCalls } from './calls.js'
 import { APPROVAL_KIND, Commands } from './commands.js'
 import { nodes, nodeStatusChanged } from './contract.js'
@@ -36,7 +37,7 @@ export const nodesPlugin = (versions: readonly string[]): Plugin =>
     id: 'nodes',
     tags: { nodes: 'Machines that pair, connect and run the commands that they allow.' },
     provides: nodes,
-    needs: { approvals, audit },
+    needs: { approvals, audit, identity },
     collections,
     settings: nodeSettings,
     setup: ({ needs, store, settings, http, log, routes, emit, on, onStop }) => {
@@ -143,6 +144,7 @@ export const nodesPlugin = (versions: readonly string[]): Plugin =>
       on(approvalDecided, async ({ id, kind }) => {
         if (kind === APPROVAL_KIND) await commands.decided(id)
       })
+      onStop(needs.identity.onRemoval('nodes', owner => service.revokeAll(owner)))
       routes([
         ...pairingRoutes(pairing, service),
         ...nodeRoutes({ service, directory, presence, commands, ledger, crashes, audit: needs.audit }),

@@ -2,7 +2,7 @@ import { randomInt } from 'node:crypto'
 import { conflict, notFound, rateLimited, unauthenticated } from '../../core/errors.js'
 import type { Caller } from '../../core/http/caller.js'
 import { newId } from '../../core/id.js'
-import { DuplicateKey, type Collection, type Page, type PageOptions } from '../../core/store/collection.js'
+import { DuplicateKey, type Collection, type Owner, type Page, type PageOptions } from '../../core/store/collection.js'
 import type { Directory } from './directory.js'
 import { PairingGuesses } from './guesses.js'
 import type { NodeProfile, PairingRow } from './rows.js'
@@ -109,6 +109,11 @@ export class Pairing {
   /** Forgets the pairing that a node came from. */
   async forget(nodeId: string, key: string): Promise<void> {
     await this.#parts.rows.deleteOne({ id: nodeId, key })
+  }
+
+  /** Those that this owner approved, also where the node is not made yet. */
+  async forgetAll({ tenant, userId }: Owner): Promise<void> {
+    await this.#parts.rows.deleteMany({ 'approval.ownerId': userId, 'approval.tenant': tenant })
   }
 
   async #decide(nodeId: string, update: Record<`$${string}`, Record<string, unknown>>): Promise<PairingRow> {

@@ -67,16 +67,33 @@ export class NodeService implements Nodes {
   }
 
   async revoke(caller: Caller, nodeId: string): Promise<Node> {
-    const { directory, pairing, hub, commands, audit } = this.#parts
+    const { directory, audit } = this.#parts
     await directory.visible(caller, nodeId)
+    await this.#revoke(nodeId, () => audit.record(caller, { action: 'nodes.revoke', target: nodeId }))
+    return this.#shown(caller, nodeId)
+  }
+
+  /** Every node of an owner who is gone. */
+  async revokeAll(owner: Owner): Promise<void> {
+    const { directory, pairing, audit } = this.#parts
+    await pairing.forgetAll(owner)
+    const { tenant } = owner
+    for (let nodes = await directory.ownedBy(owner); nodes.length > 0; nodes = await directory.ownedBy(owner))
+      for (const { id } of nodes) {
+        const details = { reason: 'its owner was removed' }
+        await this.#revoke(id, () => audit.record(null, { action: 'nodes.revoke', target: id, tenant, details }))
+      }
+  }
+
+  async #revoke(nodeId: string, note: () => Promise<void>): Promise<void> {
+    const { directory, pairing, hub, commands } = this.#parts
     const revoked = await directory.revoke(nodeId)
     hub.revoked(nodeId)
     if (revoked) {
       await pairing.forget(nodeId, revoked.pairing)
-      await audit.record(caller, { action: 'nodes.revoke', target: nodeId })
+      await note()
     }
     await commands.endAll(nodeId, 'The node was revoked')
-    return this.#shown(caller, nodeId)
   }
 
   async setScopes(caller: Caller, nodeId: string, scopes: string[]): Promise<Node> {

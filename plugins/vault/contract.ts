@@ -12,6 +12,8 @@ export interface Vault {
   get(owner: Owner, name: string): Promise<string | null>
   /** Removes the secret `name`, or with a trailing slash every secret below it. */
   remove(owner: Owner, name: string): Promise<void>
+  /** Removes every secret of the owner. */
+  removeAll(owner: Owner): Promise<void>
   /**
    * Makes a new key, encrypts everything anew with it, then forgets the old ones. What interrupts it loses nothing, and
    * the next start goes on with it. Rejects with `conflict`, naming them, when secrets cannot be opened: their keys are

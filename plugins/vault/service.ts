@@ -92,6 +92,10 @@ export class SecretVault implements Vault {
     else await rows.deleteOne({ id: idOf(owner, name) })
   }
 
+  async removeAll(owner: Owner): Promise<void> {
+    await this.#rows.for(owner).deleteMany({})
+  }
+
   rotate(): Promise<{ reencrypted: number }> {
     this.#rotation ??= this.#rotate().finally(() => (this.#rotation = undefined))
     return this.#rotation

@@ -54,6 +54,21 @@ describe('an exchange of files with a plugin', () => {
     assert.deepEqual(await readdir(outside), ['secret'])
   })
 
+  it('is gone when removed whatever the plugin left in it, but for what its links lead to', async () => {
+    const shapes: Record<string, (place: string) => Promise<unknown>> = {
+      links: place => Promise.all([symlink(outside, join(place, 'a')), symlink(join(outside, 'secret'), join(place, 'output', 'b'))]),
+      'many files': place => Promise.all(Array.from({ length: 300 }, (_, n) => writeFile(join(place, 'output', `f${String(n)}`), ''))),
+      'deep directories': place => mkdir(join(place, ...Array.from({ length: 40 }, () => 'd')), { recursive: true }),
+    }
+    for (const [what, fill] of Object.entries(shapes)) {
+      const exchange = await make()
+      const [name = ''] = await readdir(root)
+      await fill(join(root, name))
+      await exchange.remove()
+      assert.deepEqual([await readdir(root), await readdir(outside)], [[], ['secret']], what)
+    }
+  })
+
   it('leaves nothing behind when it cannot be filled', async () => {
     const failing = createExchange({ root, rootInPlugin: '/exchange', draftRoot: join(home, 'drafts') }, () =>
       Promise.reject(new Error('disk full')),

@@ -132,6 +132,16 @@ describe('indexes of the embedded store', () => {
       })
     }
 
+    it("a list of an owner's ids is read by the ids, not by what the owner has", () => {
+      const statements = new Recording(db)
+      const ids = Array.from({ length: 40 }, (_, index) => `row${String(index).padStart(6, '0')}`)
+      const matching = search(createTable(defineTable('test.many', spec)), { id: { $in: ids }, ...owner })
+      assert.equal(select(statements, matching, { limit: 100 }).length, 40)
+      const [text = ''] = statements.texts
+      const plan = db.prepare(`EXPLAIN QUERY PLAN ${text}`).all(...Array.from(text.matchAll(/\?/g), () => null))
+      assert.match(String(plan[0]?.detail), /USING INDEX sqlite_autoindex_\S+ \(id=\?\)/)
+    })
+
     it('a filter without an index does scan, and takes many times longer', async () => {
       const rows = (await openCollection(store, 'test.many', spec)).for(owner)
       const time = async (filter: Record<string, unknown>): Promise<number> => {

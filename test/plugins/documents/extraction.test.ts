@@ -9,7 +9,7 @@ import { Blobs } from '../../../plugins/documents/blobs.js'
 import { Extraction } from '../../../plugins/documents/extraction.js'
 import { Jobs } from '../../../plugins/documents/jobs.js'
 import { Parser } from '../../../plugins/documents/parser.js'
-import type { Parsed, ParsedHere, ParseTask } from '../../../plugins/documents/parseWorker.js'
+import type { ParsedText, ParseTask } from '../../../plugins/documents/parseWorker.js'
 import { Passages } from '../../../plugins/documents/passages.js'
 import type { DocumentRow, JobRow, PassageRow } from '../../../plugins/documents/rows.js'
 import type { PluginHost } from '../../../plugins/plugins/contract.js'
@@ -22,8 +22,8 @@ const owner = { tenant: null, userId: 'u1' }
 class NotingParser extends Parser {
   readonly parsed: string[] = []
 
-  override async parse(task: ParseTask, signal: AbortSignal): Promise<ParsedHere & Parsed> {
-    this.parsed.push(task.path)
+  override async parse(task: ParseTask, signal: AbortSignal): Promise<ParsedText> {
+    this.parsed.push(task.draft.replace(/\.txt\..*$/, ''))
     return super.parse(task, signal)
   }
 }
@@ -92,7 +92,7 @@ describe('several gateways on one store', () => {
     gone.holder.close()
     alive.extraction.start()
     await waitFor('the text', async () => (await rows.for(owner).findOne({ id: 'doc_left' }))?.status === 'ready')
-    assert.equal(await blobs.readText('doc_left', 1), 'text of doc_left')
+    assert.equal(await blobs.readText('doc_left', 1, 100), 'text of doc_left')
   })
 
   it('finish a removal that was cut off', async () => {
