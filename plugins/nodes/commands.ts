@@ -5,7 +5,7 @@ import { DuplicateKey, type Owner } from '../../core/store/collection.js'
 import type { Approval, Approvals } from '../approvals/contract.js'
 import type { DirectCalls } from './calls.js'
 import type { CommandOutcome, NewCommand } from './contract.js'
-import { timedOut, type Dispatcher } from './dispatcher.js'
+import { ANSWER_GRACE_MS, timedOut, type Dispatcher } from './dispatcher.js'
 import { isOpen, type KnownCommand, type Ledger } from './ledger.js'
 import type { Presence } from './presence.js'
 import type { CommandRow, NodeRow } from './rows.js'
@@ -134,7 +134,9 @@ export class Commands {
   /** Ends what is past its time; commands that this gateway has dispatched have timers of their own. */
   async sweep(): Promise<void> {
     const { ledger } = this.#parts
-    for (const { id, status, needsApproval: asked } of await ledger.due()) {
+    const inFlightUntil = new Date(Date.now() - ANSWER_GRACE_MS).toISOString()
+    for (const { id, status, dueAt = '', needsApproval: asked } of await ledger.due()) {
+      if ((status === 'dispatched' || status === 'running') && dueAt > inFlightUntil) continue
       const message = {
         awaiting_approval: 'Nobody approved the command in time',
         queued: 'The node did not take the command in time',
