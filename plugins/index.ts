@@ -10,6 +10,7 @@ import identity from './identity/index.js'
 import memory from './memory/index.js'
 import models from './models/index.js'
 import nodes from './nodes/index.js'
+import nodeTools from './nodeTools/index.js'
 import offline from './offline/index.js'
 import externalPlugins from './plugins/index.js'
 import ops from './ops/index.js'
@@ -33,6 +34,7 @@ export const plugins: readonly Plugin[] = [
   memory,
   models,
   nodes,
+  nodeTools,
   offline,
   ops,
   providers,

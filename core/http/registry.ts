@@ -1,4 +1,4 @@
-import type { IncomingHttpHeaders } from 'node:http'
+import type { IncomingHttpHeaders, IncomingMessage } from 'node:http'
 import type { Caller } from './caller.js'
 import type { Endpoint } from './endpoints.js'
 
@@ -33,6 +33,8 @@ export interface HttpRegistry {
   gate(gate: Gate): void
   /** Takes over the requests and upgrades at a path outside `/api` and below it, for example `/hubs/node`. In `setup` only. */
   attach(path: string, endpoint: Endpoint): void
+  /** Where a request of an endpoint comes from; behind a trusted proxy, what the nearest proxy saw. */
+  addressOf(request: IncomingMessage): string
   /** `http://host:port` once listening; `Service:PublicUrl` when set. */
   publicUrl(): string
 }

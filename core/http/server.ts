@@ -114,6 +114,7 @@ export class HttpServer {
       attach: (path, endpoint) => {
         undo(this.#endpoints.add(path, endpoint))
       },
+      addressOf: request => addressOf(request, this.#trustProxy),
       publicUrl: () => this.#settings.publicUrl.get().replace(/\/+$/, '') || this.#url,
     }
   }

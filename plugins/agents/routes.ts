@@ -31,7 +31,7 @@ const AgentPatch = z.object({
 
 const Content = z.object({ content: z.string().max(MAX_TEXT_LENGTH) }).meta({ id: 'AgentText' })
 const ToolList = z
-  .object({ tools: z.array(z.string().max(100).regex(toolPattern, 'must be family.verb, family.* or *')).max(MAX_TOOLS) })
+  .object({ tools: z.array(z.string().max(200).regex(toolPattern, 'must be family.verb, family.* or *')).max(MAX_TOOLS) })
   .meta({ id: 'AgentTools' })
 
 /** The REST face of agents. */
@@ -149,7 +149,7 @@ const toolRoutes = (service: AgentService): Route[] => [
     limit: 'write',
     summary: "Replace an agent's tool allow-list",
     description:
-      'Names of tools (GET /tools), `family.*`, or `*` for every tool. A name that no tool has is accepted: plugins and nodes come and go, and it counts once the tool is there.',
+      'Names of tools (GET /tools), `family.*`, or `*` for every tool. The commands of your nodes are `nodes.<node>.<command>`, for example `nodes.desk.screen.capture`, `nodes.desk.*` or `nodes.*`. A name that no tool has is accepted: plugins and nodes come and go, and it counts once the tool is there.',
     params: Params,
     body: ToolList,
     returns: ToolList,

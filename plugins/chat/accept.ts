@@ -139,7 +139,7 @@ export class Acceptance {
   }
 }
 
-const newTask = ({ message, attachments, idempotencyKey, origin }: NewMessage, target: Target, turn: number): TaskRow => {
+const newTask = ({ message, attachments, idempotencyKey, origin, permissions }: NewMessage, target: Target, turn: number): TaskRow => {
   const now = new Date().toISOString()
   return {
     id: newId('tsk'),
@@ -153,6 +153,7 @@ const newTask = ({ message, attachments, idempotencyKey, origin }: NewMessage, t
     opensSession: target.opensSession,
     ...(idempotencyKey === undefined ? {} : { idempotencyKey }),
     ...(origin ? { origin } : {}),
+    ...(permissions === undefined ? {} : { permissions: [...permissions] }),
     attempts: 0,
     createdAt: now,
     updatedAt: now,

@@ -24,6 +24,8 @@ export interface NewMessage {
   /** Document ids. */
   attachments?: string[]
   origin?: Origin
+  /** What the sender may do at most, where that is less than what the owner may; absent: all of that. */
+  permissions?: readonly string[]
 }
 
 export interface Accepted {

@@ -65,6 +65,7 @@ export interface TaskRow {
   opensSession: boolean
   idempotencyKey?: string
   origin?: Origin
+  permissions?: string[]
   attempts: number
   /** Who runs it. */
   lease?: Lease

@@ -1,4 +1,5 @@
 import { z } from 'zod'
+import { ADMIN_ROLE, type Caller } from '../../core/http/caller.js'
 import { pageOf, pageQuery } from '../../core/http/page.js'
 import { route, type Route } from '../../core/http/route.js'
 import type { Chat } from './contract.js'
@@ -13,6 +14,10 @@ const Params = z.object({ id: z.string() })
 const sent = <T extends object>(body: T) =>
   Object.fromEntries(Object.entries(body).filter(([, value]) => value !== undefined)) as { [K in keyof T]: Exclude<T[K], undefined> }
 
+/** A token that may do less than its user gets no more out of an agent. */
+const narrowedBy = ({ credential, roles, permissions }: Caller): { permissions?: readonly string[] } =>
+  credential.kind === 'token' && !roles.includes(ADMIN_ROLE) ? { permissions } : {}
+
 export const chatRoutes = (chat: Chat): Route[] => [
   route({
     method: 'POST',
@@ -25,7 +30,7 @@ export const chatRoutes = (chat: Chat): Route[] => [
     body: SendMessage,
     returns: Accepted,
     status: 202,
-    handle: ({ caller, body }) => chat.send(caller, sent(body)),
+    handle: ({ caller, body }) => chat.send(caller, { ...sent(body), ...narrowedBy(caller) }),
   }),
 ]
 

@@ -2,6 +2,7 @@ import { GatewayError } from '../../core/errors.js'
 import { isStale, RENEW_MS, type Holder } from '../../core/lease.js'
 import type { Log } from '../../core/log.js'
 import type { Filter, ScopedHandle } from '../../core/store/collection.js'
+import { TaskInterrupted } from '../tools/contract.js'
 import type { TaskLedger } from './ledger.js'
 import type { Outcome, OwnedTask, TaskRow } from './records.js'
 import { failedOutcome } from './outcomes.js'
@@ -15,13 +16,10 @@ const MAX_HELD = 1_000
 /** Rounds of one look for work; every round rules out at least one session. */
 const MAX_ROUNDS = 100
 
-/** Why a run ends before its outcome. */
-class Ended extends Error {
-  readonly why: 'taken' | 'stopping'
-
-  constructor(why: 'taken' | 'stopping') {
-    super(why === 'taken' ? 'The task was cancelled' : 'The gateway stops')
-    this.why = why
+/** Why a run ends before its outcome, when another than this run decides on it. */
+class TaskTaken extends Error {
+  constructor() {
+    super('The task was cancelled')
   }
 }
 
@@ -84,7 +82,7 @@ export class TaskRunner {
 
   /** Ends the run of a task that was decided elsewhere, if it runs here. */
   abort(id: string): void {
-    this.#running.get(id)?.abort.abort(new Ended('taken'))
+    this.#running.get(id)?.abort.abort(new TaskTaken())
   }
 
   /** Takes no more work, lets what runs finish for a while, then puts the rest back into the queue. */
@@ -93,7 +91,7 @@ export class TaskRunner {
     for (const timer of this.#timers) clearInterval(timer)
     await Promise.all([this.#scanning, ...this.#chores.values()])
     const grace = setTimeout(() => {
-      for (const { abort } of this.#running.values()) abort.abort(new Ended('stopping'))
+      for (const { abort } of this.#running.values()) abort.abort(new TaskInterrupted())
     }, this.#needs.stopGraceMs())
     while (this.#running.size > 0) await Promise.allSettled([...this.#running.values()].map(({ done }) => done))
     clearTimeout(grace)
@@ -170,7 +168,7 @@ export class TaskRunner {
       return outcome
     } catch (error) {
       if (signal.aborted) {
-        if (signal.reason instanceof Ended && signal.reason.why === 'stopping') await ledger.release(task.id)
+        if (signal.reason instanceof TaskInterrupted) await ledger.release(task.id)
         return undefined
       }
       if (error instanceof GatewayError) {
@@ -184,7 +182,7 @@ export class TaskRunner {
 
   async #renew(): Promise<void> {
     for (const [id, { abort }] of this.#running) {
-      if (!(await this.#needs.ledger.renew(id)) && !(await this.#isSettling(id))) abort.abort(new Ended('taken'))
+      if (!(await this.#needs.ledger.renew(id)) && !(await this.#isSettling(id))) abort.abort(new TaskTaken())
     }
   }
 

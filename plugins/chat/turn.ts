@@ -2,7 +2,7 @@ import { conflict } from '../../core/errors.js'
 import type { ScopedHandle } from '../../core/store/collection.js'
 import type { Agents } from '../agents/contract.js'
 import type { Models, ModelTool, ToolCall } from '../models/contract.js'
-import { isToolAllowed, type ToolContext, type Tools } from '../tools/contract.js'
+import type { ToolContext, Tools } from '../tools/contract.js'
 import type { Attachments } from './attachments.js'
 import { earlierMessages, systemPrompt } from './history.js'
 import type { TaskLedger } from './ledger.js'
@@ -42,11 +42,14 @@ export class Turn {
     const rows = await this.#placed(task)
     const agent = await agents.get(task, task.agentId)
     const attachments = await this.#needs.attachments.read(task, task.message.attachments ?? [])
+    const { permissions } = task
+    const context = { owner: task, agentId: agent.id, sessionId: task.sessionId, taskId: task.id, signal }
+    const tools = await this.#toolsFor(agent.tools, { ...context, ...(permissions === undefined ? {} : { permissions }) })
     const { text, calls } = await models.generate({
       ...(agent.model === undefined ? {} : { model: agent.model }),
       system: systemPrompt(agent, task.turn === 1),
       messages: [...earlierMessages(rows, task.turn, historyCharacters()), { role: 'user', content: task.message.content, attachments }],
-      tools: this.#toolsFor(agent.tools, { owner: task, agentId: agent.id, sessionId: task.sessionId, taskId: task.id, signal }),
+      tools,
       signal,
     })
     const reply = text.length > MAX_REPLY_LENGTH ? `${text.slice(0, MAX_REPLY_LENGTH)}…` : text
@@ -66,16 +69,14 @@ export class Turn {
     return rows
   }
 
-  #toolsFor(allowed: readonly string[], context: ToolContext): ModelTool[] {
-    return this.#needs.tools
-      .list()
-      .filter(({ name }) => isToolAllowed(allowed, name))
-      .map(tool => ({
-        name: tool.name,
-        description: tool.description,
-        parameters: tool.parameters,
-        execute: parameters => tool.execute(parameters, context),
-      }))
+  async #toolsFor(allowed: readonly string[], context: ToolContext): Promise<ModelTool[]> {
+    const usable = await this.#needs.tools.usable(context.owner, allowed, context.permissions)
+    return usable.map(tool => ({
+      name: tool.name,
+      description: tool.description,
+      parameters: tool.parameters,
+      execute: parameters => tool.execute(parameters, context),
+    }))
   }
 }
 

@@ -1,10 +1,11 @@
 import { randomUUID } from 'node:crypto'
 import { once } from 'node:events'
 import { createReadStream, type ReadStream } from 'node:fs'
-import { access, copyFile, mkdir, open, readdir, rename, rm, stat } from 'node:fs/promises'
+import { access, copyFile, mkdir, open, readdir, rename, rm, stat, writeFile } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { diskFull, GatewayError } from '../../core/errors.js'
 import { isDiskFull, syncDirectory } from '../../core/files.js'
+import { newId } from '../../core/id.js'
 import type { ByteRange } from './byteRange.js'
 
 /**
@@ -27,6 +28,18 @@ export class Blobs {
       () => true,
       () => false,
     )
+  }
+
+  /** Writes bytes that did not come as an upload to a file that `keep` can take over. What a crash leaves of it is swept. */
+  async receive(bytes: Buffer): Promise<string> {
+    const path = join(this.#root, `${newId('doc')}.received`)
+    try {
+      await writeFile(path, bytes, { mode: 0o600, flag: 'wx' })
+      return path
+    } catch (error) {
+      await rm(path, { force: true })
+      throw isDiskFull(error) ? diskFull(error) : error
+    }
   }
 
   /** Takes over a file that was received; from another disk it is copied. Leaves nothing behind when it fails. */

@@ -1,11 +1,12 @@
 import type { ReadStream } from 'node:fs'
+import { rm } from 'node:fs/promises'
 import { notFound } from '../../core/errors.js'
 import type { UploadedFile } from '../../core/http/route.js'
 import { newId } from '../../core/id.js'
 import type { Filter, Owner, Page, PageOptions, ScopedHandle } from '../../core/store/collection.js'
 import type { Blobs } from './blobs.js'
 import type { ByteRange } from './byteRange.js'
-import type { DocumentHit, Documents } from './contract.js'
+import type { DocumentHit, Documents, NewDocument } from './contract.js'
 import type { Extraction } from './extraction.js'
 import { extensionOf } from './formats.js'
 import type { Jobs } from './jobs.js'
@@ -38,7 +39,7 @@ export class DocumentService implements Documents {
   }
 
   /** Keeps an uploaded file. Once this resolves, file, record and the work to do survive a crash. */
-  async upload(owner: Owner, { name, mimeType, size, path }: UploadedFile): Promise<DocumentRow> {
+  async upload(owner: Owner, { name, mimeType, size, path }: Omit<UploadedFile, 'field'>): Promise<DocumentRow> {
     const now = new Date().toISOString()
     const extension = extensionOf(name)
     const row: DocumentRow = {
@@ -56,6 +57,16 @@ export class DocumentService implements Documents {
     await this.#parts.quota.within(owner, row, () => this.#store(owner, row, path))
     this.#parts.extraction.wake()
     return row
+  }
+
+  async add(owner: Owner, { name, mimeType, bytes }: NewDocument): Promise<DocumentRow> {
+    const path = await this.#parts.blobs.receive(bytes)
+    try {
+      return await this.upload(owner, { name, mimeType, size: bytes.length, path })
+    } finally {
+      // Over the quota it was not taken.
+      await rm(path, { force: true })
+    }
   }
 
   list(owner: Owner, filter: Filter<DocumentRow>, options: PageOptions): Promise<Page<DocumentRow>> {

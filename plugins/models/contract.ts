@@ -85,7 +85,7 @@ export interface Step {
 
 /** A provider that makes one step at a time; the models area runs the tools between the steps. */
 export interface SteppedProvider extends Pick<ModelProvider, 'name' | 'check' | 'describe'> {
-  /** For one whole answer, tool calls included, in milliseconds. */
+  /** For one whole answer, in milliseconds; the time that tools take does not count. */
   timeoutMs(): number
   /** Rejects with an error whose message says what went wrong, or with a `GatewayError`, or with the reason of `signal`. */
   step(request: StepRequest, signal: AbortSignal): Promise<Step>

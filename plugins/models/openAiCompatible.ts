@@ -4,6 +4,7 @@ import { boundedFetch } from './boundedFetch.js'
 import type { Generated, GenerateRequest, ModelProvider } from './contract.js'
 import { converse } from './converse.js'
 import { failed } from './failed.js'
+import { Patience } from './patience.js'
 import type { ProviderSettings } from './settings.js'
 import { unlessAborted } from './unlessAborted.js'
 
@@ -17,14 +18,16 @@ export const openAiCompatible = (name: string, settings: ProviderSettings, log: 
       )
   },
   generate: async (model, request) => {
-    const timeout = AbortSignal.timeout(settings.TimeoutMs)
-    const signal = AbortSignal.any([request.signal, timeout])
+    const patience = new Patience(settings.TimeoutMs)
+    const signal = AbortSignal.any([request.signal, patience.signal])
     try {
-      return await unlessAborted(signal, ask(name, settings, model || (settings.Model ?? ''), request, signal, log))
+      return await unlessAborted(signal, ask(name, settings, model || (settings.Model ?? ''), patience.with(request), signal, log))
     } catch (error) {
       request.signal.throwIfAborted()
-      const reason = timeout.aborted ? `no answer within ${settings.TimeoutMs / 1000} s` : describeFailure(error)
+      const reason = patience.signal.aborted ? `no answer within ${settings.TimeoutMs / 1000} s` : describeFailure(error)
       throw failed(name, reason)
+    } finally {
+      patience.end()
     }
   },
   describe: () => ({

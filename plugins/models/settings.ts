@@ -11,7 +11,7 @@ export const ProviderSettings = z.object({
   ApiKey: z.string().optional(),
   /** The default model. */
   Model: z.string().min(1).optional(),
-  /** For one whole answer, tool calls included. */
+  /** For one whole answer, however often the model is called for it; the time that tools take does not count. */
   TimeoutMs: z.coerce.number().int().min(1).max(3_600_000).default(120_000),
   /** After the first try, with back-off; for connection failures and statuses 408, 409, 429 and 5xx. */
   Retries: z.coerce.number().int().min(0).max(10).default(2),

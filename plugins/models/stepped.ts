@@ -5,6 +5,7 @@ import type { GenerateMessage } from '../../sdk/protocol.js'
 import type { ModelProvider, Step, SteppedProvider, StepRequest } from './contract.js'
 import { converse } from './converse.js'
 import { failed } from './failed.js'
+import { Patience } from './patience.js'
 import { unlessAborted } from './unlessAborted.js'
 
 /** Model calls for one answer, each of which may ask for tools. */
@@ -23,17 +24,24 @@ export const stepped = (provider: SteppedProvider, log: Log): ModelProvider => (
   generate: async (model, request) => {
     const { name } = provider
     const timeoutMs = provider.timeoutMs()
-    const timeout = AbortSignal.timeout(timeoutMs)
-    const signal = AbortSignal.any([request.signal, timeout])
+    const patience = new Patience(timeoutMs)
+    const signal = AbortSignal.any([request.signal, patience.signal])
     try {
       // What failed for a while was tried again by the provider itself.
-      const answered = converse(libraryModel(provider, model), { name, maxSteps: MAX_STEPS, retries: 0, log }, request, signal)
+      const answered = converse(
+        libraryModel(provider, model),
+        { name, maxSteps: MAX_STEPS, retries: 0, log },
+        patience.with(request),
+        signal,
+      )
       return { ...(await unlessAborted(signal, answered)), model: model === '' ? name : `${name}/${model}` }
     } catch (error) {
       request.signal.throwIfAborted()
-      if (timeout.aborted) throw failed(name, `no answer within ${timeoutMs / 1000} s`)
+      if (patience.signal.aborted) throw failed(name, `no answer within ${timeoutMs / 1000} s`)
       if (error instanceof GatewayError) throw error
       throw failed(name, error instanceof Error ? error.message : 'it failed without saying why', error)
+    } finally {
+      patience.end()
     }
   },
 })

@@ -19,9 +19,11 @@ export const bindTools = (tools: readonly ModelTool[]): { tools: Record<string, 
   return { tools: bound, calls }
 }
 
-/** Function names of the protocol have no dots: `memory.search` is `memory_search` there. */
+/** Function names of the protocol have no dots: `memory.search` is `memory_search` there. Of a long one both ends are kept. */
 const wireName = (name: string, taken: Record<string, unknown>): string => {
-  const plain = name.replace(/[^A-Za-z0-9_-]/g, '_').slice(0, MAX_WIRE_NAME)
+  const whole = name.replace(/[^A-Za-z0-9_-]/g, '_')
+  const half = MAX_WIRE_NAME / 2
+  const plain = whole.length <= MAX_WIRE_NAME ? whole : `${whole.slice(0, half - 1)}_${whole.slice(-half)}`
   for (let number = 1; ; number += 1) {
     const suffix = number === 1 ? '' : `_${number}`
     const candidate = plain.slice(0, MAX_WIRE_NAME - suffix.length) + suffix

@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import { rateLimited, serviceUnavailable } from '../../core/errors.js'
 import type { CommandError, CommandOutcome } from './contract.js'
+import { ANSWER_GRACE_MS } from './dispatcher.js'
 import type { CommandResult, ExecuteCommand } from './protocol.js'
 import { cutFields, toCommandError } from './results.js'
 import type { NodeSession } from './session.js'
@@ -28,7 +29,7 @@ export class DirectCalls {
     return new Promise(resolve => {
       const late = setTimeout(() => {
         settle(failed(commandId, { code: 'timeout', message: 'The node did not finish the command in time' }))
-      }, command.timeoutMs)
+      }, command.timeoutMs + ANSWER_GRACE_MS)
       const settle = (outcome: CommandOutcome): void => {
         clearTimeout(late)
         this.#pending.delete(commandId)

@@ -1,11 +1,11 @@
-import { randomUUID } from 'node:crypto'
+import { createHash, randomUUID } from 'node:crypto'
 import { conflict, GatewayError, notAuthorized, rateLimited } from '../../core/errors.js'
 import type { Caller } from '../../core/http/caller.js'
-import type { Owner } from '../../core/store/collection.js'
+import { DuplicateKey, type Owner } from '../../core/store/collection.js'
 import type { Approval, Approvals } from '../approvals/contract.js'
 import type { DirectCalls } from './calls.js'
 import type { CommandOutcome, NewCommand } from './contract.js'
-import { timedOut, type Dispatcher } from './dispatcher.js'
+import { ANSWER_GRACE_MS, timedOut, type Dispatcher } from './dispatcher.js'
 import { isOpen, type KnownCommand, type Ledger } from './ledger.js'
 import type { Presence } from './presence.js'
 import type { CommandRow, NodeRow } from './rows.js'
@@ -44,17 +44,26 @@ export class Commands {
   async enqueue(owner: Owner, node: NodeRow, wanted: NewCommand): Promise<CommandRow> {
     const { presence, ledger } = this.#parts
     if (node.ownerId !== owner.userId) throw notAuthorized('Only the owner of a node may send it commands')
+    const known = wanted.key === undefined ? null : await ledger.find(idOf(owner, wanted.key))
+    if (known) return known
     if (node.state !== 'approved') throw conflict(`The node ${node.id} is revoked: pair it again`)
     if (!isInScope(wanted.command, node.scopes)) throw missingScope(wanted.command)
     const isCritical = needsApproval(wanted.command, wanted.agentId !== undefined, this.#parts.policy())
     const session = presence.session(node.id)
-    if (!isCritical && session?.hasRoom) return this.#sendNow(owner, session, wanted)
-    await this.#checkRoom(node.id)
-    const row = this.#newRow(owner, node.id, wanted, isCritical ? 'awaiting_approval' : 'queued')
-    await ledger.insert(owner, row)
-    if (isCritical) await this.#ask({ ...row, tenant: owner.tenant })
-    else this.#wake(node.id)
-    return row
+    try {
+      if (!isCritical && session?.hasRoom) return await this.#sendNow(owner, session, wanted)
+      await this.#checkRoom(node.id)
+      const row = this.#newRow(owner, node.id, wanted, isCritical ? 'awaiting_approval' : 'queued')
+      await ledger.insert(owner, row)
+      if (isCritical) await this.#ask({ ...row, tenant: owner.tenant })
+      else this.#wake(node.id)
+      return row
+    } catch (error) {
+      // Asked for with the same key at the same moment.
+      const first = error instanceof DuplicateKey && wanted.key !== undefined ? await ledger.find(idOf(owner, wanted.key)) : null
+      if (!first) throw error
+      return first
+    }
   }
 
   /** One write for both, the command and its dispatch. Should the connection break meanwhile, the next one gets it. */
@@ -83,12 +92,17 @@ export class Commands {
   /** Rejects with `conflict` when it is over already. */
   async cancel(caller: Caller, id: string): Promise<CommandOutcome> {
     const { ledger } = this.#parts
-    const { needsApproval: asked } = await ledger.visible(caller, id)
-    const error = { code: 'cancelled', message: 'Cancelled by a user' }
-    const row = await ledger.endByGateway(id, { status: 'cancelled', error })
+    await ledger.visible(caller, id)
+    const row = await this.end(id, 'Cancelled by a user')
     if (!row) throw conflict('The command is over already: it cannot be cancelled', { status: (await ledger.visible(caller, id)).status })
-    if (asked) await this.#withdraw(row, 'the command was cancelled')
     return ledger.outcome(row)
+  }
+
+  /** Cancels a command, with its approval. `null`: it is over already. */
+  async end(id: string, message: string): Promise<KnownCommand | null> {
+    const row = await this.#parts.ledger.endByGateway(id, { status: 'cancelled', error: { code: 'cancelled', message } })
+    if (row?.needsApproval) await this.#withdraw(row, 'the command was cancelled')
+    return row
   }
 
   /** The command once it is over, or as it stands when the time is over, the signal aborts or the gateway stops. */
@@ -120,7 +134,9 @@ export class Commands {
   /** Ends what is past its time; commands that this gateway has dispatched have timers of their own. */
   async sweep(): Promise<void> {
     const { ledger } = this.#parts
-    for (const { id, status, needsApproval: asked } of await ledger.due()) {
+    const inFlightUntil = new Date(Date.now() - ANSWER_GRACE_MS).toISOString()
+    for (const { id, status, dueAt = '', needsApproval: asked } of await ledger.due()) {
+      if ((status === 'dispatched' || status === 'running') && dueAt > inFlightUntil) continue
       const message = {
         awaiting_approval: 'Nobody approved the command in time',
         queued: 'The node did not take the command in time',
@@ -194,12 +210,12 @@ export class Commands {
   }
 
   #newRow(owner: Owner, nodeId: string, wanted: NewCommand, status: 'queued' | 'dispatched' | 'awaiting_approval'): CommandRow {
-    const { command, params = {}, timeoutMs = DEFAULT_TIMEOUT_MS, agentId, sessionId } = wanted
+    const { command, params = {}, timeoutMs = DEFAULT_TIMEOUT_MS, agentId, sessionId, key } = wanted
     const now = Date.now()
     const createdAt = new Date(now).toISOString()
     const isDispatched = status === 'dispatched'
     return {
-      id: randomUUID(),
+      id: key === undefined ? randomUUID() : idOf(owner, key),
       nodeId,
       ownerId: owner.userId,
       command,
@@ -225,6 +241,15 @@ export class Commands {
       truncated: [],
     }
   }
+}
+
+/** A UUID (version 8, RFC 9562) that follows from the key. */
+const idOf = ({ tenant, userId }: Owner, key: string): string => {
+  const hex = createHash('sha256')
+    .update(JSON.stringify([tenant, userId, key]))
+    .digest('hex')
+  const variant = ((parseInt(hex.charAt(16), 16) & 0x3) | 0x8).toString(16)
+  return [hex.slice(0, 8), hex.slice(8, 12), `8${hex.slice(13, 16)}`, `${variant}${hex.slice(17, 20)}`, hex.slice(20, 32)].join('-')
 }
 
 const approvalOf = ({ id }: CommandRow): string => `${APPROVAL_PREFIX}${id}`

@@ -2,6 +2,8 @@ import { z } from 'zod'
 import { event, service } from '../../core/plugin.js'
 import type { Owner } from '../../core/store/collection.js'
 
+export { isFamilyScope, isInScope } from './scopes.js'
+
 export const CommandStatus = z.enum([
   'queued',
   'awaiting_approval',
@@ -69,11 +71,22 @@ export interface NewCommand {
   /** Who asks, when it is not the owner in person. */
   agentId?: string | undefined
   sessionId?: string | undefined
+  /** The same key of the same owner twice is one command: whoever asks again after a crash finds the first one. */
+  key?: string | undefined
 }
 
 /** Nodes, as other areas use them: always on behalf of an owner, through the same scopes and approvals as over REST. */
 export interface Nodes {
   list(owner: Owner): Promise<Node[]>
+  /**
+   * Takes a command: it is on disk, and may wait for its node or for an approval. Rejects with `not_found`, `conflict` (the
+   * node is revoked), `not_authorized` (the scope is missing) or `rate_limited` (too many wait).
+   */
+  enqueue(owner: Owner, nodeId: string, command: NewCommand): Promise<CommandOutcome>
+  /** The command once it has ended, or as it stands after `timeoutMs` or when `signal` aborts. `not_found` for another's. */
+  wait(owner: Owner, commandId: string, timeoutMs: number, signal: AbortSignal): Promise<CommandOutcome>
+  /** Cancels the command, with its approval, unless it has ended; how it stands then. `not_found` for another's. */
+  cancel(owner: Owner, commandId: string, message: string): Promise<CommandOutcome>
   /**
    * Sends a command and waits until it has ended or `signal` aborts; aborting leaves it running. Rejects with
    * `not_found`, `not_authorized` (the scope is missing) or `rate_limited` (too many wait).

@@ -13,6 +13,9 @@ const MAX_POLLED_BYTES = HIGH_WATER_BYTES
 const MIN_RETRY_MS = 100
 const MAX_RETRY_MS = 60_000
 
+/** What a node's own answer that the time is over may take to arrive: it says more than the gateway could. */
+export const ANSWER_GRACE_MS = 1_000
+
 export interface PolledCommand {
   commandId: string
   command: string
@@ -194,7 +197,7 @@ export class Dispatcher {
         this.#parts.log.error({ err: error, commandId: id }, 'the timeout of a command could not be stored')
       })
     }
-    this.#timeouts.set(id, setTimeout(end, Math.max(0, Date.parse(dueAt) - Date.now())))
+    this.#timeouts.set(id, setTimeout(end, Math.max(0, Date.parse(dueAt) + ANSWER_GRACE_MS - Date.now())))
   }
 }
 

@@ -1,5 +1,6 @@
 import { LRUCache } from 'lru-cache'
 import { rateLimited } from '../../core/errors.js'
+import { networkOf } from '../../core/http/network.js'
 
 const WINDOW_MS = 60_000
 /** Wrong secrets for one node from one address, before that address has to wait with this node. */
@@ -10,22 +11,29 @@ export const MAX_GUESSES_PER_ADDRESS = 60
 const MAX_COUNTS = 20_000
 
 /**
- * Slows the guessing of pairing secrets down. A node that knows its secret never guesses, so however often it polls it
- * is not refused.
+ * Slows the guessing of secrets down, counted by network. A node that knows its secret never guesses, so however often it
+ * shows it, it is not refused.
  */
-export class PairingGuesses {
+export class Guesses {
+  readonly #message: string
   readonly #counts = new LRUCache<string, { count: number }>({ max: MAX_COUNTS, ttl: WINDOW_MS })
+
+  /** `message` is what a network is told that guessed too often. */
+  constructor(message: string) {
+    this.#message = message
+  }
 
   /** Throws `rate_limited` for an address that has guessed at this node too often in the last minute. */
   check(address: string, nodeId: string): void {
-    const key = `${address} ${nodeId}`
+    const key = `${networkOf(address)} ${nodeId}`
     if ((this.#counts.get(key)?.count ?? 0) >= MAX_GUESSES_PER_NODE) this.#refuse(key)
   }
 
   /** Counts a wrong secret. Throws `rate_limited` when the address has too many. */
   count(address: string, nodeId: string): void {
-    this.#add(`${address} ${nodeId}`)
-    if (this.#add(address) > MAX_GUESSES_PER_ADDRESS) this.#refuse(address)
+    const network = networkOf(address)
+    this.#add(`${network} ${nodeId}`)
+    if (this.#add(network) > MAX_GUESSES_PER_ADDRESS) this.#refuse(network)
   }
 
   #add(key: string): number {
@@ -37,6 +45,6 @@ export class PairingGuesses {
   }
 
   #refuse(key: string): never {
-    throw rateLimited(Math.max(1, Math.ceil(this.#counts.getRemainingTTL(key) / 1000)), 'Too many wrong pairing secrets')
+    throw rateLimited(Math.max(1, Math.ceil(this.#counts.getRemainingTTL(key) / 1000)), this.#message)
   }
 }

@@ -107,7 +107,13 @@ export const nodesPlugin = (versions: readonly string[]): Plugin =>
         return { kind: 'node', userId: node.ownerId, tenant: node.tenant, roles: [], permissions: [], credential }
       }
       http.authenticator('node', authenticate)
-      const endpoint = hubEndpoint(hub, { maxMessageBytes: settings.maxMessageBytes.get(), pingIntervalMs, log })
+      const endpoint = hubEndpoint(hub, {
+        maxMessageBytes: settings.maxMessageBytes.get(),
+        maxBytesPerMinute: () => settings.maxBytesPerMinute.get(),
+        pingIntervalMs,
+        addressOf: request => http.addressOf(request),
+        log,
+      })
       http.attach('/hubs/node', {
         ...endpoint,
         close: () => {

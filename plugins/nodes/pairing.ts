@@ -4,7 +4,7 @@ import type { Caller } from '../../core/http/caller.js'
 import { newId } from '../../core/id.js'
 import { DuplicateKey, type Collection, type Owner, type Page, type PageOptions } from '../../core/store/collection.js'
 import type { Directory } from './directory.js'
-import { PairingGuesses } from './guesses.js'
+import { Guesses } from './guesses.js'
 import type { NodeProfile, PairingRow } from './rows.js'
 import { hashOf, matches, newSecret, tokenOf } from './tokens.js'
 
@@ -40,7 +40,7 @@ interface Parts {
 /** How a machine becomes a node: it asks, a person approves, it collects its token once. */
 export class Pairing {
   readonly #parts: Parts
-  readonly #guesses = new PairingGuesses()
+  readonly #guesses = new Guesses('Too many wrong pairing secrets')
 
   constructor(parts: Parts) {
     this.#parts = parts

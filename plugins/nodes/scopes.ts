@@ -7,6 +7,9 @@ export const scopesFor = (command: string): string[] => {
   return family === undefined || family === command || !command.includes('.') ? [command] : [command, family]
 }
 
+/** Whether a scope stands for a family of commands, and is no command itself. */
+export const isFamilyScope = (scope: string): boolean => Object.values(FAMILY_SCOPES).includes(scope)
+
 export const isInScope = (command: string, scopes: readonly string[]): boolean =>
   scopes.includes(command) || scopesFor(command).some(scope => scopes.includes(scope))
 

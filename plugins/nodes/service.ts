@@ -6,7 +6,7 @@ import type { Commands } from './commands.js'
 import type { CommandOutcome, NewCommand, Node, Nodes } from './contract.js'
 import type { Directory } from './directory.js'
 import type { Hub } from './hub/hub.js'
-import type { Ledger } from './ledger.js'
+import type { KnownCommand, Ledger } from './ledger.js'
 import type { Pairing } from './pairing.js'
 import type { Presence } from './presence.js'
 import { toNode } from './view.js'
@@ -34,17 +34,26 @@ export class NodeService implements Nodes {
     return rows.map(row => toNode(row, this.#parts.presence))
   }
 
-  async run(owner: Owner, nodeId: string, command: NewCommand, signal: AbortSignal): Promise<CommandOutcome> {
+  async enqueue(owner: Owner, nodeId: string, command: NewCommand): Promise<CommandOutcome> {
     const { directory, commands, ledger } = this.#parts
     const node = await directory.find(nodeId)
     if (!node || !isOwner(owner, node)) throw notFound('Node')
-    const { id } = await commands.enqueue(owner, node, command)
-    const find = async () => {
-      const row = await ledger.find(id)
-      if (!row) throw notFound('Command')
-      return row
-    }
-    return commands.wait(find, id, undefined, signal)
+    return ledger.outcome(await commands.enqueue(owner, node, command))
+  }
+
+  wait(owner: Owner, commandId: string, timeoutMs: number | undefined, signal: AbortSignal): Promise<CommandOutcome> {
+    return this.#parts.commands.wait(() => this.#own(owner, commandId), commandId, timeoutMs, signal)
+  }
+
+  async cancel(owner: Owner, commandId: string, message: string): Promise<CommandOutcome> {
+    const { commands, ledger } = this.#parts
+    await this.#own(owner, commandId)
+    return ledger.outcome((await commands.end(commandId, message)) ?? (await this.#own(owner, commandId)))
+  }
+
+  async run(owner: Owner, nodeId: string, command: NewCommand, signal: AbortSignal): Promise<CommandOutcome> {
+    const { commandId } = await this.enqueue(owner, nodeId, command)
+    return this.wait(owner, commandId, undefined, signal)
   }
 
   async call(owner: Owner, nodeId: string, command: NewCommand): Promise<CommandOutcome> {
@@ -111,6 +120,12 @@ export class NodeService implements Nodes {
     if (rotated.oldTokenUntil !== null) hub.rotated(nodeId, rotated.oldTokenUntil)
     await audit.record(caller, { action: 'nodes.rotateToken', target: nodeId })
     return rotated
+  }
+
+  async #own(owner: Owner, commandId: string): Promise<KnownCommand> {
+    const row = await this.#parts.ledger.find(commandId)
+    if (!row || !isOwner(owner, row)) throw notFound('Command')
+    return row
   }
 
   async #shown(caller: Caller, nodeId: string): Promise<Node> {

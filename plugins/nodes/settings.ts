@@ -25,6 +25,8 @@ export const settings = {
   pollInterval: setting.duration('Service:Nodes:PollInterval', { default: 2, min: 0.1, hot: true }),
   /** The largest message that a node may send. */
   maxMessageBytes: setting.number('Service:Nodes:MaxMessageBytes', { default: 8 * 1024 * 1024, min: 64 * 1024, integer: true }),
+  /** Bytes that one connection may send in a minute, results included; 0: no limit. */
+  maxBytesPerMinute: setting.number('Service:Nodes:MaxBytesPerMinute', { default: 512 * 1024 * 1024, hot: true, integer: true }),
   /** Messages that nobody asked for, each minute and connection; 0: no limit. */
   maxMessages: setting.number('Service:Nodes:MaxMessagesPerMinute', { default: 600, hot: true, integer: true }),
   /** Pairing requests that may wait, in all and from one address. */

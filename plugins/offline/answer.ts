@@ -1,6 +1,6 @@
 import { GatewayError } from '../../core/errors.js'
 import type { ModelMessage, ModelTool } from '../models/contract.js'
-import { callTool, commands, render, searches, type Quote } from './commands.js'
+import { callTool, commands, isUsable, render, searches, toolOf, type Quote } from './commands.js'
 
 const PREFACE = 'I am offline: no model provider is configured.'
 const MAX_QUERY_LENGTH = 1_000
@@ -26,16 +26,19 @@ const answerCommand = async (name: string, text: string, tools: readonly ModelTo
   if (!command) return `${PREFACE} I do not know the command /${name}.\n\n${help(tools)}`
   const parameters = command.parameters(text)
   if (!parameters) return `That needs a text: ${command.usage}`
+  const tool = toolOf(command, text)
   try {
-    const called = await callTool(tools, command.tool, parameters)
-    return called ? command.answer(called.result, text) : `This agent may not use ${command.tool}: add it to the agent's tools first.`
+    const called = await callTool(tools, tool, parameters)
+    if (called) return command.answer(called.result, text)
+    const orAway = command.takes ? ', or it is not there now' : ''
+    return `This agent may not use ${tool}${orAway}: add it to the agent's tools first.`
   } catch (error) {
     return `/${name} did not work: ${errorText(error)}`
   }
 }
 
 const help = (tools: readonly ModelTool[]): string => {
-  const usable = commands.filter(({ tool }) => tools.some(candidate => candidate.name === tool))
+  const usable = commands.filter(command => isUsable(command, tools))
   const lines = [{ usage: '/help', help: 'show this' }, ...usable].map(line => `${line.usage} - ${line.help}`)
   return `${PREFACE} I follow these commands, and answer questions by quoting what is remembered and your documents:\n${lines.join('\n')}`
 }

@@ -6,8 +6,11 @@ interface Command {
   name: string
   usage: string
   help: string
-  tool: string
-  /** `undefined`: the command needs a text and has none. */
+  /** The tool, or which of several it is, by the text. */
+  tool: string | ((text: string) => string)
+  /** Of several: whether a tool is one of them. */
+  takes?: (tool: string) => boolean
+  /** `undefined`: the command needs a text and has none, or not such a one. */
   parameters: (text: string) => Record<string, unknown> | undefined
   answer: (result: unknown, text: string) => string
 }
@@ -29,6 +32,31 @@ const Hit = z.object({
 const Hits = z.array(Hit)
 const Remembered = z.object({ id: z.string() })
 const Now = z.object({ local: z.string() })
+
+const Outcome = z.object({ ok: z.boolean(), result: z.unknown().optional(), error: z.object({ message: z.string() }).optional() })
+
+/** `MACHINE COMMAND {parameters}` */
+const RUN = /^([A-Za-z0-9_-]+)\s+([A-Za-z0-9_.-]+)(?:\s+(\{[\s\S]*\}))?$/
+
+const parametersOfRun = (text: string): Record<string, unknown> | undefined => {
+  const match = RUN.exec(text)
+  if (!match) return undefined
+  try {
+    return JSON.parse(match[3] ?? '{}') as Record<string, unknown>
+  } catch {
+    return undefined
+  }
+}
+
+const toolOfRun = (text: string): string => {
+  const [, machine = '', command = ''] = RUN.exec(text) ?? []
+  return `nodes.${machine}.${command}`
+}
+
+const answerOfRun = (outcome: unknown): string => {
+  const { ok, result, error } = Outcome.parse(outcome)
+  return ok ? `Done:\n\n${JSON.stringify(result, null, 2)}` : `It was not done: ${error?.message ?? 'the machine gave no reason'}`
+}
 
 const whole = (text: string): { text: string } | undefined => (text === '' ? undefined : { text })
 const query = (text: string): { query: string; limit: number } | undefined => (text === '' ? undefined : { query: text, limit: MAX_QUOTES })
@@ -89,7 +117,23 @@ export const commands: Command[] = [
     parameters: () => ({}),
     answer: result => Now.parse(result).local,
   },
+  {
+    name: 'run',
+    usage: '/run MACHINE COMMAND [{"PARAMETER": VALUE}]',
+    help: 'let a machine of yours do something',
+    tool: toolOfRun,
+    takes: tool => /^nodes\.[^.]+\./.test(tool),
+    parameters: parametersOfRun,
+    answer: answerOfRun,
+  },
 ]
+
+/** The name of the tool that a command stands for. */
+export const toolOf = ({ tool }: Command, text: string): string => (typeof tool === 'string' ? tool : tool(text))
+
+/** Whether the command is of use with these tools. */
+export const isUsable = ({ tool, takes }: Command, tools: readonly ModelTool[]): boolean =>
+  tools.some(({ name }) => (takes ? takes(name) : name === tool))
 
 /** Runs a tool of the request; `undefined` when the agent has no such tool. */
 export const callTool = async (

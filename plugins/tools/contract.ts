@@ -8,7 +8,21 @@ export interface ToolContext {
   sessionId: string
   /** A task that is run again after a crash keeps its id: a tool that writes makes one change of it. */
   taskId: string
+  /** What the sender may do at most, where that is less than what the owner may: a token narrowed to a list. */
+  permissions?: readonly string[]
+  /**
+   * Aborted when the task ends. Its reason is a `TaskInterrupted` when the task goes on later, under the same id: what
+   * can be found again then is better left running.
+   */
   signal: AbortSignal
+}
+
+/** The reason of a task's signal when the gateway stops, and the task is run again at its next start. */
+export class TaskInterrupted extends Error {
+  constructor() {
+    super('The gateway stops')
+    this.name = 'TaskInterrupted'
+  }
 }
 
 /** Something that an agent can do. */
@@ -22,6 +36,15 @@ export interface Tool<P extends z.ZodType = z.ZodType> {
   execute(parameters: z.output<P>, context: ToolContext): Promise<unknown>
 }
 
+/**
+ * Tools that come and go with what an owner has. Asked once for each run of a task, so that they may keep what belongs
+ * to the run.
+ */
+export interface ToolSource {
+  /** Only those that `isAllowed` lets pass, in the order of their worth, with names as in `Tool` of at most 200 characters. */
+  toolsFor(owner: Owner, isAllowed: (name: string) => boolean, permissions?: readonly string[]): Promise<Tool[]>
+}
+
 /** The open set of tools. */
 export interface Tools {
   /** Throws when the name is taken or malformed. Returns the undo. */
@@ -29,6 +52,10 @@ export interface Tools {
   /** By name. */
   list(): Tool[]
   get(name: string): Tool | undefined
+  /** Adds tools that depend on the owner. Returns the undo. */
+  extend(source: ToolSource): () => void
+  /** What a run of a task may use: everything that the allow-list lets pass, registered or of a source. */
+  usable(owner: Owner, allowed: readonly string[], permissions?: readonly string[]): Promise<Tool[]>
 }
 
 export const tools = service<Tools>('tools')

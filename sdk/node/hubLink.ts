@@ -129,6 +129,7 @@ const open = (socket: Socket, limitMs: number, signal: AbortSignal): Promise<voi
 /** Listens from before it is connected: the first command may come with the answer. */
 const attach = (socket: Socket, { onCommand, onScopes }: HubListener): Promise<HubEnd> => {
   let revoked: string | undefined
+  let closing: string | undefined
   socket.on('ExecuteCommand', (value: unknown) => {
     const command = readCommand(value)
     if (command) onCommand(command)
@@ -141,11 +142,14 @@ const attach = (socket: Socket, { onCommand, onScopes }: HubListener): Promise<H
       revoked = typeof value?.reason === 'string' ? value.reason : 'revoked'
       socket.disconnect()
     })
+    socket.on('Closing', (value: { reason?: unknown } | undefined) => {
+      if (typeof value?.reason === 'string') closing = value.reason
+    })
     socket.on('disconnect', reason => {
       if (revoked !== undefined) resolve({ kind: 'revoked', reason: revoked })
-      // The gateway ends a connection so when another one of the same node has taken its place.
-      else if (reason === 'io server disconnect') resolve({ kind: 'replaced' })
-      else resolve({ kind: 'lost', reason })
+      // A gateway that gives no reason ends a connection so when another one of the same node has taken its place.
+      else if (closing === 'replaced' || (closing === undefined && reason === 'io server disconnect')) resolve({ kind: 'replaced' })
+      else resolve({ kind: 'lost', reason: closing ?? reason })
     })
   })
 }

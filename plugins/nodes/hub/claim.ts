@@ -1,7 +1,8 @@
 import type { Claim } from './hub.js'
 
-/** The token of a connection, from the query `access_token` or a bearer header, and the versions that it offers. */
-export const claimOf = (authorization: string | undefined, query: Record<string, string | undefined>): Claim => ({
+/** The token of a connection, from the query `access_token` or a bearer header, the versions that it offers, and its address. */
+export const claimOf = (authorization: string | undefined, query: Record<string, string | undefined>, address: string): Claim => ({
+  address,
   token: query.access_token ?? bearerIn(authorization),
   protocolVersions: query.protocolVersions,
 })

@@ -4,9 +4,11 @@ import type { Audit } from '../../audit/contract.js'
 import type { DirectCalls } from '../calls.js'
 import type { Authenticated, Directory } from '../directory.js'
 import type { Dispatcher } from '../dispatcher.js'
+import { Guesses } from '../guesses.js'
 import type { Intake } from '../intake.js'
 import type { Presence } from '../presence.js'
 import { CommandResult, Heartbeat, negotiate, ScopeEcho } from '../protocol.js'
+import { parseToken } from '../tokens.js'
 import { MAX_IN_FLIGHT, NodeSession, type EndReason, type Transport } from '../session.js'
 
 /** A connection above its high water for this long is cut: the node does not read. */
@@ -30,6 +32,8 @@ export interface Claim {
   token: string | undefined
   /** Comma-separated, newest first. */
   protocolVersions: string | undefined
+  /** Where it comes from. */
+  address: string
 }
 
 /** Why a connection is not let in: shown to the node as it stands. */
@@ -66,6 +70,7 @@ export class Hub {
   /** When each connection is pinged next, in the order of time. */
   readonly #pings = new Map<NodeSession, number>()
   readonly #rotations = new Map<string, NodeJS.Timeout>()
+  readonly #guesses = new Guesses('Too many wrong node tokens come from this address: try again in a minute')
   readonly #ticking: NodeJS.Timeout
   #isStopping = false
 
@@ -75,19 +80,25 @@ export class Hub {
   }
 
   /** Rejects with a `Refusal`. */
-  async admit({ token, protocolVersions }: Claim): Promise<Admitted> {
+  async admit({ token, protocolVersions, address }: Claim): Promise<Admitted> {
     const { directory, versions } = this.#parts
     if (this.#isStopping) throw new Refusal('service_unavailable', 'The gateway is stopping: connect again later')
     const version = negotiate(protocolVersions, versions)
     if (version === undefined)
       throw new Refusal('protocol_unsupported', `None of the offered protocol versions is spoken here: ${versions.join(', ')} are`)
     try {
-      return { ...(await directory.authenticate(token)), version }
+      return { ...(await directory.authenticate(token).catch((error: unknown) => this.#refused(error, token, address))), version }
     } catch (error) {
       if (error instanceof GatewayError) throw new Refusal(error.code, error.message)
       this.#parts.log.error({ err: error }, 'the token of a node could not be checked')
       throw new Refusal('internal_error', 'The token could not be checked: connect again later')
     }
+  }
+
+  /** Wrong tokens are counted by where they come from. A right one from there is let in all the same. */
+  #refused(error: unknown, token: string | undefined, address: string): never {
+    if (error instanceof GatewayError && error.code === 'unauthenticated') this.#guesses.count(address, parseToken(token)?.nodeId ?? '')
+    throw error
   }
 
   /** The connection is the node's session from now on. It gets what waits for it. */
@@ -133,6 +144,11 @@ export class Hub {
         this.#count(session)
         throw new Refusal('invalid_request', `There is no method ${method.slice(0, 100)}`)
     }
+  }
+
+  /** The connection sends more bytes than it may. */
+  flooded(session: NodeSession): void {
+    if (!session.isEnded) this.#end(session, 'rate_limited')
   }
 
   scopesSet(nodeId: string, scopes: string[]): void {

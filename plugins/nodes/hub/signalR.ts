@@ -8,14 +8,13 @@ import type { NodeSession, Transport } from '../session.js'
 import { claimOf } from './claim.js'
 import { hear } from './hear.js'
 import { Refusal, type Admitted, type Hub } from './hub.js'
+import { MAX_UNADMITTED_BYTES, Meter } from './meter.js'
 import { closing, completion, handshakeAnswer, invocation, PING, readFrame, toClientMessage } from './signalRMessages.js'
 import { HANDSHAKE_LIMIT_MS, type HubProtocol, type ProtocolOptions } from './socketIo.js'
 
 /** Negotiated and not yet connected; beyond it the oldest is forgotten, and its client negotiates again. */
 const MAX_NEGOTIATED = 50_000
 const NEGOTIATED_MS = 30_000
-/** A connection that is not let in has nothing to say but its handshake. */
-const MAX_REFUSED_BYTES = 4096
 
 /** The SignalR JSON hub protocol over WebSockets, for unmodified clients. */
 export const openSignalR = async (hub: Hub, options: ProtocolOptions): Promise<HubProtocol> => {
@@ -29,17 +28,19 @@ export const openSignalR = async (hub: Hub, options: ProtocolOptions): Promise<H
 
 class SignalR implements HubProtocol {
   readonly #hub: Hub
+  readonly #options: ProtocolOptions
   readonly #log: Log
   readonly #admitted: WebSocketServer
   readonly #refused: WebSocketServer
   readonly #negotiated = new Map<string, number>()
   readonly #connected = new Set<string>()
 
-  constructor(hub: Hub, { maxMessageBytes, log }: ProtocolOptions, serve: (maxPayload: number) => WebSocketServer) {
+  constructor(hub: Hub, options: ProtocolOptions, serve: (maxPayload: number) => WebSocketServer) {
     this.#hub = hub
-    this.#log = log
-    this.#admitted = serve(maxMessageBytes)
-    this.#refused = serve(MAX_REFUSED_BYTES)
+    this.#options = options
+    this.#log = options.log
+    this.#admitted = serve(options.maxMessageBytes)
+    this.#refused = serve(MAX_UNADMITTED_BYTES)
   }
 
   /** `POST .../negotiate`: the token is looked at when the connection comes, where a refusal can say why. */
@@ -72,10 +73,11 @@ class SignalR implements HubProtocol {
       return
     }
     if (id !== undefined) socket.once('close', () => this.#connected.delete(id))
-    this.#hub.admit(claimOf(request.headers.authorization, query)).then(
+    const { maxBytesPerMinute, maxMessageBytes, addressOf } = this.#options
+    this.#hub.admit(claimOf(request.headers.authorization, query, addressOf(request))).then(
       admitted => {
         this.#admitted.handleUpgrade(request, socket, head, connection => {
-          new Connection(connection, this.#hub, this.#log).admitted(admitted)
+          new Connection(connection, this.#hub, this.#log).admitted(admitted, new Meter(maxBytesPerMinute, maxMessageBytes))
         })
       },
       (error: unknown) => {
@@ -125,15 +127,17 @@ class Connection {
     })
   }
 
-  admitted(admitted: Admitted): void {
+  admitted(admitted: Admitted, meter: Meter): void {
     this.#afterHandshake(() => {
+      meter.admit()
       this.#socket.send(handshakeAnswer())
       const transport = new SignalRTransport(this.#socket)
       const session = this.#hub.open(admitted, transport)
       this.#session = session
       this.#socket.on('message', (data, isBinary) => {
         transport.isAlive = true
-        this.#read(session, data, isBinary)
+        if (!meter.take((data as Buffer).length)) this.#hub.flooded(session)
+        else this.#read(session, data, isBinary)
       })
       this.#socket.once('close', () => {
         this.#hub.closed(session)

@@ -7,6 +7,7 @@ import type { NodeSession, Transport } from '../session.js'
 import { claimOf } from './claim.js'
 import { hear } from './hear.js'
 import { Refusal, type Admitted, type Hub } from './hub.js'
+import { Meter } from './meter.js'
 
 /** How long a connection may take to say who it is. */
 export const HANDSHAKE_LIMIT_MS = 10_000
@@ -14,7 +15,10 @@ const PONG_LIMIT_MS = 20_000
 
 export interface ProtocolOptions {
   maxMessageBytes: number
+  /** Of one connection; 0: no limit. */
+  maxBytesPerMinute: () => number
   pingIntervalMs: number
+  addressOf: (request: IncomingMessage) => string
   log: Log
 }
 
@@ -31,13 +35,20 @@ interface Connection {
   writeBuffer: readonly { data?: { length: number } }[]
   transport: { name: string; socket?: WebSocket }
   close(discard?: boolean): void
+  on(event: 'packet', heard: (packet: { data?: string | Buffer }) => void): void
+}
+
+interface Metered {
+  meter: Meter
+  onFlood: () => void
 }
 
 type NodeSocket = Socket<DefaultEventsMap, DefaultEventsMap, DefaultEventsMap, { admitted: Admitted | undefined }>
 type Acknowledge = (answer?: unknown) => void
 
 /** Socket.IO at its default namespace: events named and shaped as in the specification, each with one argument. */
-export const openSocketIo = async (hub: Hub, { maxMessageBytes, pingIntervalMs, log }: ProtocolOptions): Promise<HubProtocol> => {
+export const openSocketIo = async (hub: Hub, options: ProtocolOptions): Promise<HubProtocol> => {
+  const { maxMessageBytes, maxBytesPerMinute, pingIntervalMs, addressOf, log } = options
   const [{ Server }, { Server: Engine }] = await Promise.all([import('socket.io'), import('engine.io')])
   const engine = new Engine({
     maxHttpBufferSize: maxMessageBytes,
@@ -47,11 +58,22 @@ export const openSocketIo = async (hub: Hub, { maxMessageBytes, pingIntervalMs, 
     perMessageDeflate: false,
     httpCompression: false,
   })
+  const meters = new WeakMap<object, Metered>()
+  engine.on('connection', (connection: Connection) => {
+    const metered: Metered = { meter: new Meter(maxBytesPerMinute, maxMessageBytes), onFlood: () => undefined }
+    meters.set(connection, metered)
+    // Binary data comes as frames of its own behind the text of its event.
+    connection.on('packet', ({ data }) => {
+      if (metered.meter.take(data?.length ?? 0, typeof data === 'object')) return
+      metered.onFlood()
+      connection.close(true)
+    })
+  })
   const io = new Server({ serveClient: false, connectTimeout: HANDSHAKE_LIMIT_MS })
   io.bind(engine)
   io.use((socket: NodeSocket, next) => {
     const { query, auth, headers } = socket.handshake
-    hub.admit(claimOf(headers.authorization, { ...textsOf(query), ...tokenIn(auth) })).then(
+    hub.admit(claimOf(headers.authorization, { ...textsOf(query), ...tokenIn(auth) }, addressOf(socket.request))).then(
       admitted => {
         socket.data.admitted = admitted
         next()
@@ -64,8 +86,14 @@ export const openSocketIo = async (hub: Hub, { maxMessageBytes, pingIntervalMs, 
   io.on('connection', (socket: NodeSocket) => {
     const { admitted } = socket.data
     socket.data.admitted = undefined
-    if (admitted) attach(hub, socket, admitted, log)
-    else socket.disconnect(true)
+    const metered = meters.get(socket.conn)
+    if (!admitted || !metered) {
+      socket.disconnect(true)
+      return
+    }
+    metered.meter.admit()
+    const session = attach(hub, socket, admitted, log)
+    metered.onFlood = () => hub.flooded(session)
   })
   return {
     request: (request, response) => {
@@ -79,7 +107,7 @@ export const openSocketIo = async (hub: Hub, { maxMessageBytes, pingIntervalMs, 
   }
 }
 
-const attach = (hub: Hub, socket: NodeSocket, admitted: Admitted, log: Log): void => {
+const attach = (hub: Hub, socket: NodeSocket, admitted: Admitted, log: Log): NodeSession => {
   forgetRequest(socket)
   const session: NodeSession = hub.open(admitted, new SocketIoTransport(socket))
   // What stands first in an event's packet is the sender's: anything, or nothing.
@@ -95,6 +123,7 @@ const attach = (hub: Hub, socket: NodeSocket, admitted: Admitted, log: Log): voi
   socket.once('disconnect', () => {
     hub.closed(session)
   })
+  return session
 }
 
 /** The request that opened the connection, its token with it, is not kept for the connection's life. */
@@ -128,7 +157,9 @@ class SocketIoTransport implements Transport {
     if (name === 'websocket' && socket?.readyState === 1) socket.ping()
   }
 
+  /** The protocol has no words for a reason; a revoked node has been told by its own invocation. */
   close(reason: string, mayReturn: boolean): void {
+    if (reason !== 'admin_revoked' && reason !== 'slow') this.#socket.emit('Closing', { reason })
     // Disconnected by the server a client stays away; when its connection closes it comes back.
     if (mayReturn) this.#connection.close(reason === 'slow')
     else this.#socket.disconnect(true)

@@ -202,6 +202,7 @@ describe('chat with a model', () => {
     provides: documentsRef,
     setup: () => ({
       search: () => Promise.resolve([]),
+      add: () => Promise.reject(new Error('Nothing is added here')),
       text: (_owner, id) => {
         const found = texts.find(text => text.id === id)
         return found ? Promise.resolve(found) : Promise.reject(notFound('Document'))
