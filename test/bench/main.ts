@@ -1,6 +1,7 @@
-// Everything that is measured, each side by side with its bare peer in this one run: `npm run bench [rest|calls|start|host|store]`
+// Everything that is measured, each side by side with its bare peer in this one run: `npm run bench [rest|calls|start|host|store|hub]`
 import { row } from './measured.js'
 import { benchHost } from './host.js'
+import { benchHub } from './hub.js'
 import { benchRest } from './rest.js'
 import { benchRpc } from './rpc.js'
 import { benchStart } from './start.js'
@@ -28,6 +29,7 @@ const benches: Record<string, () => Promise<void>> = {
   start: benchStart,
   host: benchHost,
   store: benchStore,
+  hub: benchHub,
 }
 
 const wanted = process.argv.slice(2)
