@@ -19,7 +19,15 @@ interface Connect {
   retries?: boolean
 }
 
-const connectAll = async ({ protocol, url, from, count, atOnce, negotiates = false, retries = false }: Connect): Promise<{ refused: number }> => {
+const connectAll = async ({
+  protocol,
+  url,
+  from,
+  count,
+  atOnce,
+  negotiates = false,
+  retries = false,
+}: Connect): Promise<{ refused: number }> => {
   let next = from
   let refused = 0
   const lane = async (): Promise<void> => {

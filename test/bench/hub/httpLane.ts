@@ -31,7 +31,9 @@ export class HttpLane {
     return new Promise((resolve, reject) => {
       this.#waiting = { resolve, reject }
       const content = body === '' ? '' : `Content-Type: application/json\r\nContent-Length: ${Buffer.byteLength(body)}\r\n`
-      this.#socket.write(`${method} ${path} HTTP/1.1\r\nHost: ${this.#host}\r\nAuthorization: Bearer ${token}\r\n${headers}${content}\r\n${body}`)
+      this.#socket.write(
+        `${method} ${path} HTTP/1.1\r\nHost: ${this.#host}\r\nAuthorization: Bearer ${token}\r\n${headers}${content}\r\n${body}`,
+      )
     })
   }
 
@@ -47,7 +49,10 @@ export class HttpLane {
     const length = Number(/\r\ncontent-length: (\d+)/i.exec(this.#received)?.[1] ?? NaN)
     if (Number.isNaN(length)) throw new Error(`An answer without a length: ${this.#received.slice(0, end)}`)
     if (this.#received.length < end + 4 + length) return
-    const answer = { status: Number(this.#received.slice(9, 12)), body: JSON.parse(this.#received.slice(end + 4, end + 4 + length)) as unknown }
+    const answer = {
+      status: Number(this.#received.slice(9, 12)),
+      body: JSON.parse(this.#received.slice(end + 4, end + 4 + length)) as unknown,
+    }
     this.#received = ''
     this.#waiting?.resolve(answer)
   }

@@ -14,7 +14,7 @@ export const measureLanes = async (inFlight: number, milliseconds: number, once:
   const started = performance.now()
   const end = started + milliseconds
   const lane = async (): Promise<void> => {
-    for (let before = performance.now(); before < end; ) {
+    for (let before = performance.now(); before < end;) {
       await once()
       const now = performance.now()
       took.push(now - before)

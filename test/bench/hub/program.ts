@@ -18,6 +18,9 @@ export interface Program<Tasks extends TaskList> {
 // eslint-disable-next-line @typescript-eslint/no-explicit-any -- each program has tasks of its own shapes
 export type TaskList = Record<string, (input: any) => unknown>
 
+/** A program that has not ended by then is killed. */
+const STOP_LIMIT_MS = 5000
+
 interface Question {
   id: number
   task: string
@@ -78,7 +81,10 @@ interface ForkOptions {
   args?: string[]
 }
 
-export const startProgram = async <Tasks extends TaskList>(file: string, { core, execArgv = [], args = [] }: ForkOptions): Promise<Program<Tasks>> => {
+export const startProgram = async <Tasks extends TaskList>(
+  file: string,
+  { core, execArgv = [], args = [] }: ForkOptions,
+): Promise<Program<Tasks>> => {
   const taskset = '/usr/bin/taskset'
   const options = { stdio: ['ignore', 'inherit', 'inherit', 'ipc'] as ('ignore' | 'inherit' | 'ipc')[] }
   const child = existsSync(taskset)
@@ -114,6 +120,8 @@ const askOf = <R>(
   })
 
 const stop = async (child: ChildProcess, ended: Promise<void>): Promise<void> => {
-  child.kill('SIGKILL')
+  if (child.connected) child.disconnect()
+  const late = setTimeout(() => child.kill('SIGKILL'), STOP_LIMIT_MS)
   await ended
+  clearTimeout(late)
 }

@@ -62,7 +62,11 @@ const startBare = async () => {
       pending.set(commandId, resolve)
       sockets[next++ % sockets.length]?.send(JSON.stringify({ commandId, command: COMMAND, params: PARAMS }))
     })
-  return { ...shared, url: () => urlOf(http), roundTrips: ({ inFlight, milliseconds }: Load): Promise<Rate> => measureLanes(inFlight, milliseconds, once) }
+  return {
+    ...shared,
+    url: () => urlOf(http),
+    roundTrips: ({ inFlight, milliseconds }: Load): Promise<Rate> => measureLanes(inFlight, milliseconds, once),
+  }
 }
 
 /** Socket.IO as it comes, with the two settings that keep its memory low. */
@@ -115,6 +119,7 @@ const startHub = async (dataDir: string) => {
         const outcome = await hub?.call(owner, nodeIdOf(next++ % count), { command: COMMAND, params: PARAMS })
         if (outcome?.ok !== true) throw new Error(`A call did not succeed: ${JSON.stringify(outcome)}`)
       }),
+    cpu: () => process.cpuUsage(),
     /** The store's own durable writes, each of one document like a command's. */
     writes: ({ inFlight, milliseconds }: Omit<Load, 'nodes'>): Promise<Rate> =>
       measureLanes(inFlight, milliseconds, async () => rows?.for(owner).insertOne(commandRow(`w${String(next++)}`, owner))),
