@@ -86,7 +86,7 @@ const micros = ({ p50Ms }: Rate): string => `${(p50Ms * 1000).toFixed(0)} µs`
 
 /** A call of a node and its answer, nothing written, against JSON over a WebSocket and back. */
 const benchRoundTrips = async (directory: string): Promise<void> => {
-  for (const protocol of ['socket.io', 'signalr'] as const)
+  for (const protocol of (process.env.HUB_PROTO?.split(',') ?? ['socket.io', 'signalr']) as ('socket.io' | 'signalr')[])
     await within(directory, async bench => {
       const [hub, bare] = [await bench.gateway(NODES), await bench.server<BareTasks>('ws')]
       await connectTo(await bench.clients(), hub, protocol)
@@ -129,7 +129,7 @@ const benchDurable = (directory: string): Promise<void> =>
       const before = await hub.ask('cpu', undefined)
       const rate = await clients.ask('runCommands', { url, token, nodes: NODES, waits, ...common })
       const after = await hub.ask('cpu', undefined)
-      return { ...rate, cpuMicros: (after.user + after.system - before.user - before.system) / ((rate.rate * MILLISECONDS) / 1000) }
+      console.log('user', ((after.user - before.user) / (rate.rate * MILLISECONDS/1000)).toFixed(0), 'system', ((after.system - before.system) / (rate.rate * MILLISECONDS/1000)).toFixed(0)); return { ...rate, cpuMicros: (after.user + after.system - before.user - before.system) / ((rate.rate * MILLISECONDS) / 1000) }
     }
     const [writes, once, twice] = (await compare(
       process.env.HUB_ONLY

@@ -9,6 +9,7 @@ import { claimOf } from './claim.js'
 import { hear } from './hear.js'
 import { Refusal, type Admitted, type Hub } from './hub.js'
 import { closing, completion, handshakeAnswer, invocation, PING, readFrame, toClientMessage } from './signalRMessages.js'
+import { writeText } from './textFrame.js'
 import { HANDSHAKE_LIMIT_MS, type HubProtocol, type ProtocolOptions } from './socketIo.js'
 
 /** Negotiated and not yet connected; beyond it the oldest is forgotten, and its client negotiates again. */
@@ -75,7 +76,7 @@ class SignalR implements HubProtocol {
     this.#hub.admit(claimOf(request.headers.authorization, query)).then(
       admitted => {
         this.#admitted.handleUpgrade(request, socket, head, connection => {
-          new Connection(connection, this.#hub, this.#log).admitted(admitted)
+          new Connection(connection, this.#hub, this.#log).admitted(admitted, socket)
         })
       },
       (error: unknown) => {
@@ -125,10 +126,11 @@ class Connection {
     })
   }
 
-  admitted(admitted: Admitted): void {
+  /** `stream` is what the WebSocket runs over. */
+  admitted(admitted: Admitted, stream: Duplex): void {
     this.#afterHandshake(() => {
       this.#socket.send(handshakeAnswer())
-      const transport = new SignalRTransport(this.#socket)
+      const transport = new SignalRTransport(this.#socket, stream)
       const session = this.#hub.open(admitted, transport)
       this.#session = session
       this.#socket.on('message', (data, isBinary) => {
@@ -210,14 +212,17 @@ class SignalRTransport implements Transport {
   /** Something was heard since the last ping. */
   isAlive = true
   readonly #socket: WebSocket
+  readonly #stream: Duplex
 
-  constructor(socket: WebSocket) {
+  constructor(socket: WebSocket, stream: Duplex) {
     this.#socket = socket
+    this.#stream = stream
     socket.on('pong', () => (this.isAlive = true))
   }
 
   send(method: string, argument: unknown): void {
-    if (this.#socket.readyState === OPEN) this.#socket.send(invocation(method, argument))
+    // Nothing of the library's waits to be written before it: without compression it writes at once.
+    if (this.#socket.readyState === OPEN) writeText(this.#stream, invocation(method, argument))
   }
 
   get unsentBytes(): number {
