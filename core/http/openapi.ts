@@ -166,7 +166,13 @@ const queryParameters = (route: Route): Json[] => {
 }
 
 const headerParameters = ({ requestHeaders = {} }: Route): Json[] =>
-  Object.entries(requestHeaders).map(([name, description]) => ({ name, in: 'header', required: false, description, schema: { type: 'string' } }))
+  Object.entries(requestHeaders).map(([name, description]) => ({
+    name,
+    in: 'header',
+    required: false,
+    description,
+    schema: { type: 'string' },
+  }))
 
 const requestBody = (route: Route, components: Components): Json => {
   if (route.body)
@@ -206,7 +212,7 @@ const responses = (route: Route, components: Components): Json => {
   const content = route.returns || route.produces ? { content: contentOf(route, components) } : {}
   const location = route.location ? { Location: { description: 'The new record', schema: { type: 'string' } } } : {}
   const success = { description: DESCRIPTIONS[route.status] ?? 'Done', headers: { ...requestIdHeader, ...location }, ...content }
-  const others = Object.entries(route.otherStatuses ?? {}).map(([status, description]) => [status, { ...success, description }])
+  const others = Object.entries(route.otherStatuses ?? {}).map(([status, description]) => [status, { ...success, description }] as const)
   return {
     [route.status]: success,
     ...Object.fromEntries(others),

@@ -115,7 +115,9 @@ interface RouteDefinition<P extends z.ZodType, Q extends z.ZodType, B extends z.
   location?: (result: z.output<R>) => string
   /** Content types of a `Reply`, for the API description. */
   produces?: string[]
-  handle(request: RouteRequest<z.output<P>, z.output<Q>, z.output<B>>): z.input<R> | Reply | RecordReply | Promise<z.input<R> | Reply | RecordReply>
+  handle(
+    request: RouteRequest<z.output<P>, z.output<Q>, z.output<B>>,
+  ): z.input<R> | Reply | RecordReply | Promise<z.input<R> | Reply | RecordReply>
 }
 
 /** A route as data: the server, the validation and the API description all read it. */

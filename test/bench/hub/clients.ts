@@ -1,5 +1,5 @@
 // The other side of the hub's bench, in a process of its own: nodes, and callers of the REST API.
-import { HttpLane } from './httpLane.js'
+import { HttpLane, type Answered } from './httpLane.js'
 import { measureLanes, type Rate } from './lanes.js'
 import { connectNode, type BenchNode, type Protocol } from './nodes.js'
 import { COMMAND, nodeIdOf, PARAMS } from './names.js'
@@ -49,30 +49,74 @@ const connectAll = async ({
   return { refused }
 }
 
-interface Durable {
+/** Every connection ends at once, without a word. */
+const drop = async (): Promise<void> => {
+  for (const { socket } of nodes.values()) socket.terminate()
+  while (nodes.size > 0) await new Promise(resolve => setTimeout(resolve, 20))
+}
+
+/** Heartbeats of one node after the other, so many a second. */
+const beat = async ({ perSecond, milliseconds }: { perSecond: number; milliseconds: number }): Promise<void> => {
+  const beating = [...nodes.values()]
+  const started = performance.now()
+  let sent = 0
+  for (let passed = 0; passed < milliseconds; passed = performance.now() - started) {
+    for (; sent < (passed * perSecond) / 1000; sent++) beating[sent % beating.length]?.beat()
+    await new Promise(resolve => setTimeout(resolve, 5))
+  }
+}
+
+/** So many heartbeats, as fast as they are taken in. */
+const burst = async ({ count }: { count: number }): Promise<void> => {
+  const beating = [...nodes.values()]
+  for (let sent = 0; sent < count; sent++) {
+    beating[sent % beating.length]?.beat()
+    if (sent % 100 === 0) await new Promise(resolve => setImmediate(resolve))
+  }
+  await new Promise(resolve => setTimeout(resolve, 500))
+}
+
+interface Rest {
   url: string
   token: string
   nodes: number
   inFlight: number
   milliseconds: number
-  /** With one request for both, or one to send and one to wait. */
-  waits: boolean
+  /** One request that waits for the result, one to send and one to wait, or one that does nothing but write. */
+  how: 'waits' | 'polls' | 'writes'
 }
 
 const NEW_COMMAND = JSON.stringify({ command: COMMAND, params: PARAMS })
 
-const runCommands = async ({ url, token, nodes: count, inFlight, milliseconds, waits }: Durable): Promise<Rate> => {
+const requests: Record<Rest['how'], (lane: HttpLane, token: string, nodeId: string) => Promise<unknown>> = {
+  writes: async (lane, token) => expect(await lane.ask('POST', '/api/bench/rows', token, NEW_COMMAND), 201),
+  waits: async (lane, token, nodeId) => {
+    ended(await lane.ask('POST', `/api/nodes/${nodeId}/commands`, token, NEW_COMMAND, 'Prefer: wait=30\r\n'))
+  },
+  polls: async (lane, token, nodeId) => {
+    const sent = await lane.ask('POST', `/api/nodes/${nodeId}/commands`, token, NEW_COMMAND)
+    const { commandId } = expect(sent, 202).body as { commandId: string }
+    ended(await lane.ask('GET', `/api/nodes/commands/${commandId}/wait?timeoutMs=30000`, token))
+  },
+}
+
+const expect = (answer: Answered, status: number): Answered => {
+  if (answer.status !== status) throw new Error(`An unexpected answer: ${JSON.stringify(answer)}`)
+  return answer
+}
+
+const ended = (answer: Answered): void => {
+  if ((expect(answer, 200).body as { status?: string }).status !== 'succeeded')
+    throw new Error(`A command did not succeed: ${JSON.stringify(answer)}`)
+}
+
+const callRest = async ({ url, token, nodes: count, inFlight, milliseconds, how }: Rest): Promise<Rate> => {
   const free = Array.from({ length: inFlight }, () => new HttpLane(url))
   let next = 0
   const once = async (): Promise<void> => {
     const lane = free.pop()
     if (!lane) throw new Error('There are more callers than connections')
-    const path = `/api/nodes/${nodeIdOf(next++ % count)}/commands`
-    const sent = await lane.ask('POST', path, token, NEW_COMMAND, waits ? 'Prefer: wait=30\r\n' : '')
-    const { commandId } = sent.body as { commandId?: string }
-    const ended = waits ? sent : await lane.ask('GET', `/api/nodes/commands/${String(commandId)}/wait?timeoutMs=30000`, token)
-    if ((ended.body as { status?: string }).status !== 'succeeded')
-      throw new Error(`A command did not succeed: ${JSON.stringify(sent)} ${JSON.stringify(ended)}`)
+    await requests[how](lane, token, nodeIdOf(next++ % count))
     free.push(lane)
   }
   try {
@@ -85,7 +129,10 @@ const runCommands = async ({ url, token, nodes: count, inFlight, milliseconds, w
 export const tasks = {
   connect: connectAll,
   count: () => nodes.size,
-  runCommands,
+  callRest,
+  drop,
+  beat,
+  burst,
 }
 
 export type ClientTasks = typeof tasks

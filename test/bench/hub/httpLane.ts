@@ -1,6 +1,6 @@
 import { connect, type Socket } from 'node:net'
 
-interface Answered {
+export interface Answered {
   status: number
   body: unknown
 }

@@ -108,7 +108,12 @@ export const connectNode = async ({ protocol, url, index, negotiates = false, on
     const heard: Heard = {
       ready: () => {
         isReady = true
-        resolve({ socket, beat: () => void socket.send(write('Heartbeat', heartbeatOf(index))) })
+        resolve({
+          socket,
+          beat: () => {
+            socket.send(write('Heartbeat', heartbeatOf(index)))
+          },
+        })
       },
       command: command => {
         socket.send(write('CommandResult', resultOf(command)))

@@ -81,10 +81,7 @@ interface ForkOptions {
   args?: string[]
 }
 
-export const startProgram = async <Tasks extends TaskList>(
-  file: string,
-  { core, execArgv = [], args = [] }: ForkOptions,
-): Promise<Program<Tasks>> => {
+export const startProgram = <Tasks extends TaskList>(file: string, { core, execArgv = [], args = [] }: ForkOptions): Program<Tasks> => {
   const taskset = '/usr/bin/taskset'
   const options = { stdio: ['ignore', 'inherit', 'inherit', 'ipc'] as ('ignore' | 'inherit' | 'ipc')[] }
   const child = existsSync(taskset)

@@ -1,11 +1,14 @@
 // One side of the hub's bench, in a process of its own: server.ts ws | socket.io | gateway DATA_DIRECTORY
+import { readFile } from 'node:fs/promises'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { WebSocketServer, type WebSocket } from 'ws'
+import { z } from 'zod'
 import { createApp } from '../../../core/app.js'
 import { Config } from '../../../core/config.js'
 import { createLog } from '../../../core/log.js'
+import { route } from '../../../core/http/route.js'
 import { definePlugin } from '../../../core/plugin.js'
 import { type Owner, type ScopedHandle } from '../../../core/store/collection.js'
 import { nodes, type Nodes } from '../../../plugins/nodes/contract.js'
@@ -24,15 +27,19 @@ interface Load {
 }
 
 const shared = {
-  /** Resident memory in bytes, and the processor time used so far in milliseconds. */
+  /** Resident memory in bytes, processor time used so far in milliseconds, and bytes given to the disk so far. */
   usage: async () => {
     // Twice, with a pause: what the first frees, the second gives back.
     globalThis.gc?.()
     await new Promise(resolve => setTimeout(resolve, 200))
     globalThis.gc?.()
-    const { rss, heapUsed, external } = process.memoryUsage()
     const { user, system } = process.cpuUsage()
-    return { rss, heapUsed, external, cpuMs: (user + system) / 1000 }
+    const io = await readFile('/proc/self/io', 'utf8').catch(() => '')
+    return {
+      rss: process.memoryUsage().rss,
+      cpuMs: (user + system) / 1000,
+      writtenBytes: Number(/^write_bytes: (\d+)/m.exec(io)?.[1] ?? 0),
+    }
   },
 }
 
@@ -85,15 +92,33 @@ const startSocketIo = async () => {
 /** The gateway, and a plugin in it that calls nodes as other areas do and writes to the same store. */
 const startHub = async (dataDir: string) => {
   let hub: Nodes | undefined
+  let next = 0
   let rows: ScopedHandle<CommandRow, 'tenant'> | undefined
   const bench = definePlugin({
     id: 'bench',
     needs: { nodes },
     // As commands are kept: the same documents with the same indexes.
     collections: { rows: collections.commands },
-    setup: ({ needs, store }) => {
+    setup: ({ needs, store, routes }) => {
       hub = needs.nodes
       rows = store.rows
+      routes([
+        route({
+          method: 'POST',
+          path: '/bench/rows',
+          access: 'user',
+          limit: 'write',
+          summary: 'Write one document',
+          body: z.object({ command: z.string(), params: z.record(z.string(), z.unknown()) }),
+          returns: z.object({ id: z.string() }),
+          status: 201,
+          handle: async ({ caller }) => {
+            const row = commandRow(`r${String(next++)}`, caller)
+            await store.rows.for(caller).insertOne(row)
+            return { id: row.id }
+          },
+        }),
+      ])
     },
   })
   const defaults = {
@@ -109,7 +134,6 @@ const startHub = async (dataDir: string) => {
   const { body } = await call(url, 'POST', '/auth/login', { body: ADMIN })
   const { token, user } = body as { token: string; user: { id: string; tenant: string | null } }
   const owner: Owner = { tenant: user.tenant, userId: user.id }
-  let next = 0
   return {
     ...shared,
     url: () => url,
@@ -119,7 +143,24 @@ const startHub = async (dataDir: string) => {
         const outcome = await hub?.call(owner, nodeIdOf(next++ % count), { command: COMMAND, params: PARAMS })
         if (outcome?.ok !== true) throw new Error(`A call did not succeed: ${JSON.stringify(outcome)}`)
       }),
-    cpu: () => process.cpuUsage(),
+    /** Sends durable commands, one to each of so many nodes, spread over all. */
+    enqueue: ({ count, nodes: known }: { count: number; nodes: number }): Promise<string[]> =>
+      Promise.all(
+        Array.from({ length: count }, async (_, n) => {
+          const nodeId = nodeIdOf(Math.floor((n * known) / count))
+          const sent = await call(url, 'POST', `/nodes/${nodeId}/commands`, { token, body: { command: COMMAND, params: PARAMS } })
+          return (sent.body as { commandId: string }).commandId
+        }),
+      ),
+    /** How many of these commands have not succeeded, once all have ended. */
+    lost: async (ids: string[]): Promise<number> => {
+      let count = 0
+      for (const id of ids) {
+        const { body: ended } = await call(url, 'GET', `/nodes/commands/${id}/wait?timeoutMs=30000`, { token })
+        if ((ended as { status?: string }).status !== 'succeeded') count += 1
+      }
+      return count
+    },
     /** The store's own durable writes, each of one document like a command's. */
     writes: ({ inFlight, milliseconds }: Omit<Load, 'nodes'>): Promise<Rate> =>
       measureLanes(inFlight, milliseconds, async () => rows?.for(owner).insertOne(commandRow(`w${String(next++)}`, owner))),
@@ -157,8 +198,9 @@ const commandRow = (id: string, { userId }: Owner): CommandRow => {
   }
 }
 
+/** What every one of them can do. */
+export type ServerTasks = typeof shared & { url: () => string }
 export type BareTasks = Awaited<ReturnType<typeof startBare>>
-export type SocketIoTasks = Awaited<ReturnType<typeof startSocketIo>>
 export type HubTasks = Awaited<ReturnType<typeof startHub>>
 
 const [, , mode = '', dataDir = ''] = process.argv
