@@ -1,7 +1,7 @@
 import { Readable } from 'node:stream'
 import type { Context } from 'koa'
 import type { HeaderList } from './headers.js'
-import { Reply, type Route } from './route.js'
+import { RecordReply, Reply, type Route } from './route.js'
 
 const JSON_TYPE = 'application/json; charset=utf-8'
 /** Answers below this many bytes are not worth compressing. */
@@ -44,6 +44,10 @@ export class Answers {
       this.prepare(ctx, id)
       ctx.status = route.status
       ctx.body = null
+      return
+    }
+    if (result instanceof RecordReply) {
+      this.json(ctx, result.status, JSON.stringify(route.returns.parse(result.record)), id, result.headers)
       return
     }
     const record = route.returns.parse(result)

@@ -115,7 +115,7 @@ const describeRoute = (route: Route, components: Components): Json => ({
   ...(route.description ? { description: route.description } : {}),
   ...security(route.access),
   'x-rate-limit': route.limit,
-  parameters: [...pathParameters(route), ...queryParameters(route)],
+  parameters: [...pathParameters(route), ...queryParameters(route), ...headerParameters(route)],
   ...requestBody(route, components),
   responses: responses(route, components),
 })
@@ -165,6 +165,15 @@ const queryParameters = (route: Route): Json[] => {
   }))
 }
 
+const headerParameters = ({ requestHeaders = {} }: Route): Json[] =>
+  Object.entries(requestHeaders).map(([name, description]) => ({
+    name,
+    in: 'header',
+    required: false,
+    description,
+    schema: { type: 'string' },
+  }))
+
 const requestBody = (route: Route, components: Components): Json => {
   if (route.body)
     return {
@@ -203,8 +212,10 @@ const responses = (route: Route, components: Components): Json => {
   const content = route.returns || route.produces ? { content: contentOf(route, components) } : {}
   const location = route.location ? { Location: { description: 'The new record', schema: { type: 'string' } } } : {}
   const success = { description: DESCRIPTIONS[route.status] ?? 'Done', headers: { ...requestIdHeader, ...location }, ...content }
+  const others = Object.entries(route.otherStatuses ?? {}).map(([status, description]) => [status, { ...success, description }] as const)
   return {
     [route.status]: success,
+    ...Object.fromEntries(others),
     ...Object.fromEntries(errorStatuses(route).map(status => [status, { $ref: `#/components/responses/Error${status}` }])),
     default: { $ref: '#/components/responses/Error' },
   }

@@ -39,6 +39,23 @@ interface Ends {
   stopping: AbortSignal
 }
 
+/** Made once: it would cost each request a stack trace that says nothing. */
+const ENDED = new DOMException('The request has ended', 'AbortError')
+
+const openBySignal = new WeakMap<AbortSignal, Set<AbortController>>()
+
+/** What has to be aborted with a signal: with a listener each, thousands of waiting requests would slow each other down. */
+const openUntil = (signal: AbortSignal): Set<AbortController> => {
+  const known = openBySignal.get(signal)
+  if (known) return known
+  const open = new Set<AbortController>()
+  openBySignal.set(signal, open)
+  signal.addEventListener('abort', () => {
+    for (const one of open) one.abort(signal.reason)
+  })
+  return open
+}
+
 interface Parts {
   id: string
   address: string
@@ -112,11 +129,15 @@ export class HandlerRequest implements RouteRequest {
 
   get signal(): AbortSignal {
     if (!this.#signal) {
-      const gone = new AbortController()
+      const end = new AbortController()
+      const open = openUntil(this.#stopping)
+      open.add(end)
       this.#response.once('close', () => {
-        gone.abort()
+        open.delete(end)
+        end.abort(ENDED)
       })
-      this.#signal = AbortSignal.any([gone.signal, this.#stopping])
+      if (this.#stopping.aborted) end.abort(this.#stopping.reason)
+      this.#signal = end.signal
     }
     return this.#signal
   }

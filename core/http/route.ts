@@ -69,6 +69,19 @@ export class Reply {
   }
 }
 
+/** The route's record with another success status than its own: one of its `otherStatuses`. */
+export class RecordReply {
+  readonly status: number
+  readonly record: unknown
+  readonly headers: Record<string, string>
+
+  constructor(status: number, record: unknown, headers: Record<string, string> = {}) {
+    this.status = status
+    this.record = record
+    this.headers = headers
+  }
+}
+
 interface RouteDefinition<P extends z.ZodType, Q extends z.ZodType, B extends z.ZodType, R extends z.ZodType> {
   method: Method
   /** Below `/api`, with `:name` parameters: `/agents/:id`. */
@@ -96,11 +109,17 @@ interface RouteDefinition<P extends z.ZodType, Q extends z.ZodType, B extends z.
   returns?: R
   /** Success status; default 200, or 204 without `returns`. */
   status?: number
+  /** Further success statuses, each with what it says, which a `RecordReply` answers with. */
+  otherStatuses?: Record<number, string>
+  /** Request headers that the handler understands, each with what it does, for the API description. */
+  requestHeaders?: Record<string, string>
   /** For 201: the new record's URL below `/api`, or below the tenant's prefix that the request came with. */
   location?: (result: z.output<R>) => string
   /** Content types of a `Reply`, for the API description. */
   produces?: string[]
-  handle(request: RouteRequest<z.output<P>, z.output<Q>, z.output<B>>): z.input<R> | Reply | Promise<z.input<R> | Reply>
+  handle(
+    request: RouteRequest<z.output<P>, z.output<Q>, z.output<B>>,
+  ): z.input<R> | Reply | RecordReply | Promise<z.input<R> | Reply | RecordReply>
 }
 
 /** A route as data: the server, the validation and the API description all read it. */
@@ -121,6 +140,8 @@ export interface Route {
   readonly upload?: { field?: string; maxBytes?: number }
   readonly returns?: z.ZodType
   readonly status: number
+  readonly otherStatuses?: Readonly<Record<number, string>>
+  readonly requestHeaders?: Readonly<Record<string, string>>
   readonly location?: (result: never) => string
   readonly produces?: string[]
   handle(request: RouteRequest<never, never, never>): unknown

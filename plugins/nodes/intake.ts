@@ -55,7 +55,9 @@ export class Intake {
   ): Promise<Taken> {
     if (!ok) return this.#failed(node, commandId, error, durationMs)
     const parts = await this.#partsOf(commandId)
-    return this.#end(node, commandId, { ...join(parts), durationMs })
+    const ended = await this.#end(node, commandId, { ...join(parts), durationMs })
+    if (parts.length > 0) await this.#forgetParts(commandId)
+    return ended
   }
 
   async progress(node: SessionIdentity, commandId: string, progress: NonNullable<CommandRow['progress']>): Promise<Taken> {
@@ -77,7 +79,7 @@ export class Intake {
     }
     const status = error.code === 'timeout' ? 'timed_out' : error.code === 'cancelled' ? 'cancelled' : 'failed'
     const row = await ledger.endByNode(commandId, node.id, { status, error, ...optional(durationMs) })
-    return row ? this.#ended(row) : this.#refuse(node, commandId, 'result')
+    return row ? taken(row) : this.#refuse(node, commandId, 'result')
   }
 
   async #end(
@@ -88,7 +90,7 @@ export class Intake {
     const isTooLarge = Buffer.byteLength(result) > MAX_RESULT_BYTES
     const ending = isTooLarge ? tooLarge() : ({ status: 'succeeded', result, truncated } as const)
     const row = await this.#parts.ledger.endByNode(commandId, node.id, { ...ending, ...optional(durationMs) })
-    return row ? this.#ended(row) : this.#refuse(node, commandId, 'result')
+    return row ? taken(row) : this.#refuse(node, commandId, 'result')
   }
 
   async #part(
@@ -102,13 +104,17 @@ export class Intake {
     const parts = await this.#partsOf(commandId)
     if (parts.reduce((sum, { bytes }) => sum + bytes, 0) > MAX_RESULT_BYTES) {
       const ended = await this.#parts.ledger.endByNode(commandId, node.id, tooLarge())
-      return ended ? this.#ended(ended) : this.#refuse(node, commandId, 'part')
+      if (!ended) return this.#refuse(node, commandId, 'part')
+      await this.#forgetParts(commandId)
+      return taken(ended)
     }
     const last = parts.find(({ isLast }) => isLast)
     // Indexes are unique, so as many as the last one counts are all of them.
     if (!last || parts.filter(({ partIndex }) => partIndex <= last.partIndex).length <= last.partIndex) return taken(row)
     const whole = parts.filter(({ partIndex }) => partIndex <= last.partIndex)
-    return this.#end(node, commandId, { ...join(whole), durationMs: last.durationMs ?? undefined })
+    const ended = await this.#end(node, commandId, { ...join(whole), durationMs: last.durationMs ?? undefined })
+    await this.#forgetParts(commandId)
+    return ended
   }
 
   /** A part that came before is kept as it came first. */
@@ -138,9 +144,9 @@ export class Intake {
     return this.#parts.parts.find({ commandId }, { sort: { partIndex: 1 }, limit: MAX_PARTS })
   }
 
-  async #ended(row: KnownCommand): Promise<Taken> {
-    await this.#parts.parts.deleteMany({ commandId: row.id })
-    return taken(row)
+  /** They stand in the result now. Parts of a command that ended otherwise are few: they are forgotten when they expire. */
+  async #forgetParts(commandId: string): Promise<void> {
+    await this.#parts.parts.deleteMany({ commandId })
   }
 
   async #refuse(node: SessionIdentity, commandId: string, what: string): Promise<Taken> {

@@ -1,12 +1,13 @@
 import { z } from 'zod'
 import { pageOf, pageQuery } from '../../core/http/page.js'
-import { route, type Route } from '../../core/http/route.js'
+import { preferredWait } from '../../core/http/prefer.js'
+import { RecordReply, route, type Route } from '../../core/http/route.js'
 import { AuditRecord, type Audit } from '../audit/contract.js'
 import { DEFAULT_TIMEOUT_MS, type Commands } from './commands.js'
-import { CommandOutcome, CommandStatus, Node } from './contract.js'
+import { CommandOutcome, Node } from './contract.js'
 import type { Crashes } from './crashes.js'
 import type { Directory } from './directory.js'
-import type { Ledger } from './ledger.js'
+import { isOpen, type Ledger } from './ledger.js'
 import type { Presence } from './presence.js'
 import { CommandName, MAX_SCOPES, Scope } from './protocol.js'
 import { CommandRecord, Crash } from './records.js'
@@ -29,8 +30,6 @@ const NewCommand = z
     timeoutMs: z.int().min(1).max(MAX_TIMEOUT_MS).default(DEFAULT_TIMEOUT_MS).describe('From the first dispatch to the node'),
   })
   .meta({ id: 'NewCommand' })
-
-const Accepted = z.object({ commandId: z.string(), status: CommandStatus }).meta({ id: 'CommandAccepted' })
 
 const Rotated = z
   .object({
@@ -153,14 +152,25 @@ const commandRoutes = ({ directory, commands, ledger }: Parts): Route[] => [
     limit: 'write',
     summary: 'Send a command to your node',
     description:
-      'On disk when this answers. It waits for an offline node up to `Service:Nodes:QueueTtl`. Without the scope it is 403, and no command exists.',
+      'On disk when this answers, with 202. It waits for an offline node up to `Service:Nodes:QueueTtl`. Without the scope it is 403, and no command exists. With `Prefer: wait=SECONDS` one request does both: it answers as `/nodes/commands/{commandId}/wait` does, with 200 when the command has ended by then.',
+    requestHeaders: {
+      Prefer: `\`wait=SECONDS\` (RFC 7240), at most ${MAX_WAIT_MS / 1000}: wait that long for the command to end. Anything else is ignored`,
+    },
     params: byId,
     body: NewCommand,
-    returns: Accepted,
+    returns: CommandOutcome,
     status: 202,
-    handle: async ({ caller, params: { id }, body }) => {
-      const { id: commandId, status } = await commands.enqueue(caller, await directory.visible(caller, id), body)
-      return { commandId, status }
+    otherStatuses: { 200: 'The command has ended within the time that the caller would wait' },
+    handle: async request => {
+      const { caller, body } = request
+      const node = await directory.visible(caller, request.params.id)
+      const waitSeconds = preferredWait(request.headers.prefer, MAX_WAIT_MS / 1000)
+      if (waitSeconds === 0) {
+        const { id: commandId, status } = await commands.enqueue(caller, node, body)
+        return { commandId, status }
+      }
+      const outcome = await commands.run(caller, node, body, waitSeconds * 1000, request.signal)
+      return new RecordReply(isOpen(outcome) ? 202 : 200, outcome, { 'Preference-Applied': `wait=${waitSeconds}` })
     },
   }),
   route({

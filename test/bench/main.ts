@@ -1,7 +1,8 @@
-// Everything that is measured, each side by side with its bare peer in this one run: `npm run bench [rest|calls|start|host|store|documents]`
+// Everything that is measured, each side by side with its bare peer in this one run: `npm run bench [rest|calls|start|host|store|documents|hub]`
 import { row } from './measured.js'
 import { benchDocuments } from './documents.js'
 import { benchHost } from './host.js'
+import { benchHub } from './hub.js'
 import { benchRest } from './rest.js'
 import { benchRpc } from './rpc.js'
 import { benchStart } from './start.js'
@@ -30,6 +31,7 @@ const benches: Record<string, () => Promise<void>> = {
   host: benchHost,
   store: benchStore,
   documents: benchDocuments,
+  hub: benchHub,
 }
 
 const wanted = process.argv.slice(2)

@@ -22,7 +22,7 @@ import { loadMingo } from './mingo.js'
 import type { WriteQueue } from './queue.js'
 import { count, search, select, type Search, type Selection, type Statements } from './read.js'
 import type { Table } from './table.js'
-import { unlimited, type Write, type WriteResult } from './write.js'
+import { unlimited, type UpdateWrite, type Write, type WriteResult } from './write.js'
 
 const defaultLimit = 1000
 
@@ -176,8 +176,8 @@ export class SqliteCollection<T extends Document> implements Collection<T> {
     checkUpdate(update)
     if (how.upsert) checkId(upsertId(filter, update))
     // Through JSON, as documents are: what JSON cannot say must not reach the store as something else.
-    const text = JSON.stringify({ kind: 'update', filter, update, ...how })
-    return this.#write(JSON.parse(text) as Write, text.length, idsOf(filter))
+    const text = JSON.stringify({ filter, update, ...how } satisfies UpdateWrite)
+    return this.#write({ kind: 'update', text }, text.length, idsOf(filter))
   }
 
   async #write(write: Write, bytes: number, ids: string[] | undefined): Promise<WriteResult> {

@@ -2,14 +2,24 @@ import type { FindOneAndUpdateOptions, Update } from '../collection.js'
 import { equalities } from '../filter.js'
 import { isScalarAt, valuesAt, type JsonObject } from '../json.js'
 import type { Mingo } from './mingo.js'
+import { pointOf } from './point.js'
 import { search, select, type Statements, type Found, type Search } from './read.js'
 import type { Table } from './table.js'
 
-/** A write on its way to the worker. Documents travel as the JSON text that is stored. */
+/** A write on its way to the worker. Documents travel as the JSON text that is stored, and so do updates: text is cheap to send. */
 export type Write =
   | { kind: 'insert'; documents: { id: string; text: string }[] }
-  | { kind: 'update'; filter: JsonObject; update: Update; many: boolean; upsert: boolean; options?: FindOneAndUpdateOptions }
+  | { kind: 'update'; text: string }
   | { kind: 'delete'; filter: JsonObject; limit: number }
+
+/** An update, as its text says it. */
+export interface UpdateWrite {
+  filter: JsonObject
+  update: Update
+  many: boolean
+  upsert: boolean
+  options?: FindOneAndUpdateOptions
+}
 
 /** How many documents a write touched, and, of a `findOneAndUpdate`, the text of the one that it returns. */
 export interface WriteResult {
@@ -35,7 +45,9 @@ export class Writer {
 
   run(table: Table, write: Write): WriteResult {
     if (write.kind === 'insert') return this.#insert(table, write.documents)
-    return write.kind === 'delete' ? this.#delete(table, write.filter, write.limit) : this.#update(table, write)
+    return write.kind === 'delete'
+      ? this.#delete(table, write.filter, write.limit)
+      : this.#update(table, JSON.parse(write.text) as UpdateWrite)
   }
 
   recordIrregular(table: Table): void {
@@ -63,14 +75,28 @@ export class Writer {
     return { count: found.length }
   }
 
-  #update(table: Table, { filter, update, many, upsert, options }: Extract<Write, { kind: 'update' }>): WriteResult {
-    const found = select(this.#statements, this.#search(table, filter), { sort: options?.sort, limit: many ? unlimited : 1 })
+  #update(table: Table, { filter, update, many, upsert, options }: UpdateWrite): WriteResult {
+    const found =
+      this.#point(table, filter) ??
+      select(this.#statements, this.#search(table, filter), { sort: options?.sort, limit: many ? unlimited : 1 })
     if (found.length === 0) return upsert ? this.#upsert(table, filter, update, options) : { count: 0, text: null }
     const { $setOnInsert: _, ...changes } = update
     const [first] = found
     const before = options?.returns === 'before' && first ? JSON.stringify(first.document) : undefined
     for (const one of found) this.#change(table, one, changes)
     return options ? { count: 1, text: before ?? JSON.stringify(first?.document) } : { count: found.length }
+  }
+
+  /** The document that a filter of an id means, read by that alone; `undefined` for other filters. */
+  #point(table: Table, filter: JsonObject): Found[] | undefined {
+    const point = pointOf(filter)
+    if (!point) return undefined
+    const row = this.#statements.get(`SELECT rowid,doc FROM ${table.sql} WHERE id=?`).get(point.id)
+    if (!row) return []
+    const document = JSON.parse(row.doc as string) as JsonObject
+    const isMatch = point.test(document)
+    if (isMatch === undefined) return undefined
+    return isMatch ? [{ rowid: row.rowid as number, document }] : []
   }
 
   #change(table: Table, { rowid, document }: Found, changes: Update): void {

@@ -10,6 +10,7 @@ import { hear } from './hear.js'
 import { Refusal, type Admitted, type Hub } from './hub.js'
 import { MAX_UNADMITTED_BYTES, Meter } from './meter.js'
 import { closing, completion, handshakeAnswer, invocation, PING, readFrame, toClientMessage } from './signalRMessages.js'
+import { writeText } from './textFrame.js'
 import { HANDSHAKE_LIMIT_MS, type HubProtocol, type ProtocolOptions } from './socketIo.js'
 
 /** Negotiated and not yet connected; beyond it the oldest is forgotten, and its client negotiates again. */
@@ -77,7 +78,7 @@ class SignalR implements HubProtocol {
     this.#hub.admit(claimOf(request.headers.authorization, query, addressOf(request))).then(
       admitted => {
         this.#admitted.handleUpgrade(request, socket, head, connection => {
-          new Connection(connection, this.#hub, this.#log).admitted(admitted, new Meter(maxBytesPerMinute, maxMessageBytes))
+          new Connection(connection, this.#hub, this.#log).admitted(admitted, new Meter(maxBytesPerMinute, maxMessageBytes), socket)
         })
       },
       (error: unknown) => {
@@ -127,11 +128,12 @@ class Connection {
     })
   }
 
-  admitted(admitted: Admitted, meter: Meter): void {
+  /** `stream` is what the WebSocket runs over. */
+  admitted(admitted: Admitted, meter: Meter, stream: Duplex): void {
     this.#afterHandshake(() => {
       meter.admit()
       this.#socket.send(handshakeAnswer())
-      const transport = new SignalRTransport(this.#socket)
+      const transport = new SignalRTransport(this.#socket, stream)
       const session = this.#hub.open(admitted, transport)
       this.#session = session
       this.#socket.on('message', (data, isBinary) => {
@@ -214,14 +216,17 @@ class SignalRTransport implements Transport {
   /** Something was heard since the last ping. */
   isAlive = true
   readonly #socket: WebSocket
+  readonly #stream: Duplex
 
-  constructor(socket: WebSocket) {
+  constructor(socket: WebSocket, stream: Duplex) {
     this.#socket = socket
+    this.#stream = stream
     socket.on('pong', () => (this.isAlive = true))
   }
 
   send(method: string, argument: unknown): void {
-    if (this.#socket.readyState === OPEN) this.#socket.send(invocation(method, argument))
+    // Nothing of the library's waits to be written before it: without compression it writes at once.
+    if (this.#socket.readyState === OPEN) writeText(this.#stream, invocation(method, argument))
   }
 
   get unsentBytes(): number {
