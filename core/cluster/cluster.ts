@@ -66,8 +66,8 @@ export interface Owners<I> {
    */
   claim(id: string, displace: boolean): void
   release(id: string): void
-  /** What this gateway says of it has changed. */
-  touch(id: string): void
+  /** What this gateway says of it has changed. False: it does not hold it. */
+  touch(id: string): boolean
   /** Who else holds it; `undefined`: nobody, this gateway, or nobody can tell. May be a few seconds old. */
   elsewhere(id: string): Promise<string | undefined>
   /** What `elsewhere` said was wrong. */
@@ -81,8 +81,8 @@ export interface OwnersOptions<I> {
   info: z.ZodType<I>
   /** What this gateway says of something that it holds. */
   describe: (id: string) => I | undefined
-  /** Another gateway holds it now. */
-  onLost: (id: string) => void
+  /** Another gateway holds it now: it took it, or it has held it for longer than could be known here. */
+  onLost: (id: string, wasTaken: boolean) => void
 }
 
 /** A counter of calls for each key, over all gateways where there are several. */

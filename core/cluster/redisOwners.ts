@@ -76,8 +76,10 @@ export class RedisOwners<I> implements Owners<I> {
     this.#schedule()
   }
 
-  touch(id: string): void {
-    if (this.#held.has(id)) this.#touched.add(id)
+  touch(id: string): boolean {
+    if (!this.#held.has(id)) return false
+    this.#touched.add(id)
+    return true
   }
 
   async elsewhere(id: string): Promise<string | undefined> {
@@ -117,7 +119,7 @@ export class RedisOwners<I> implements Owners<I> {
     const held = this.#held.get(id)
     this.#known.delete(id)
     // What is just being claimed here is decided in Redis.
-    if (held && !held.isNew && held.fence < fence) this.#lose(id)
+    if (held && !held.isNew && held.fence < fence) this.#lose(id, true)
   }
 
   /** Redis is away: what is not said yet is said when it is back, with everything else. */
@@ -203,7 +205,7 @@ export class RedisOwners<I> implements Owners<I> {
       if (this.#held.get(id) !== held) continue
       if (fence === '') {
         this.#known.set(id, { gateway: other })
-        this.#lose(id)
+        this.#lose(id, false)
         continue
       }
       held.fence = Number(fence)
@@ -224,11 +226,11 @@ export class RedisOwners<I> implements Owners<I> {
     }
   }
 
-  #lose(id: string): void {
+  #lose(id: string, wasTaken: boolean): void {
     this.#held.delete(id)
     this.#claims.delete(id)
     this.#touched.delete(id)
-    this.#options.onLost(id)
+    this.#options.onLost(id, wasTaken)
   }
 
   #run(script: string, args: string[]): Promise<unknown> {

@@ -1,13 +1,15 @@
 import { randomUUID } from 'node:crypto'
 import { conflict, GatewayError, notAuthorized, rateLimited } from '../../core/errors.js'
 import type { Caller } from '../../core/http/caller.js'
-import type { Owner } from '../../core/store/collection.js'
+import { DuplicateKey, type Owner } from '../../core/store/collection.js'
 import type { Approval, Approvals } from '../approvals/contract.js'
 import type { DirectCalls } from './calls.js'
 import type { CommandOutcome, NewCommand } from './contract.js'
 import { timedOut, type Dispatcher } from './dispatcher.js'
+import type { Followed } from './followed.js'
 import { isOpen, type KnownCommand, type Ledger } from './ledger.js'
 import type { Presence } from './presence.js'
+import type { Reach } from './reach.js'
 import type { CommandRow, NodeRow } from './rows.js'
 import { isInScope, needsApproval, scopesFor, type CriticalPolicy } from './scopes.js'
 import type { NodeSession } from './session.js'
@@ -16,11 +18,16 @@ import type { Waiters } from './waiters.js'
 export const DEFAULT_TIMEOUT_MS = 30_000
 export const APPROVAL_KIND = 'node-command'
 const APPROVAL_PREFIX = 'apr_'
+/** Commands that are looked up at once. */
+const LOOK_BATCH = 500
 
 interface Parts {
   ledger: Ledger
   dispatcher: Dispatcher
   presence: Presence
+  reach: Reach
+  /** Where commands may end at other gateways. */
+  followed: Followed | undefined
   approvals: Approvals
   waiters: Waiters<CommandRow>
   calls: DirectCalls
@@ -48,18 +55,22 @@ export class Commands {
     if (!isInScope(wanted.command, node.scopes)) throw missingScope(wanted.command)
     const isCritical = needsApproval(wanted.command, wanted.agentId !== undefined, this.#parts.policy())
     const session = presence.session(node.id)
-    if (!isCritical && session?.hasRoom) return this.#sendNow(owner, session, wanted)
+    if (!isCritical && session?.hasRoom) return this.#sendNow(randomUUID(), owner, session, wanted)
+    const id = randomUUID()
+    const status = isCritical || session ? undefined : await this.#parts.reach.take(owner, node.id, id, wanted)
+    if (status !== undefined) return { ...this.#newRow(id, owner, node.id, wanted, 'queued'), status }
     await this.#checkRoom(node.id)
-    const row = this.#newRow(owner, node.id, wanted, isCritical ? 'awaiting_approval' : 'queued')
-    await ledger.insert(owner, row)
+    const row = this.#newRow(id, owner, node.id, wanted, isCritical ? 'awaiting_approval' : 'queued')
+    await this.#insertOnce(owner, row)
     if (isCritical) await this.#ask({ ...row, tenant: owner.tenant })
     else this.#wake(node.id)
     return row
   }
 
   /** One write for both, the command and its dispatch. Should the connection break meanwhile, the next one gets it. */
-  async #sendNow(owner: Owner, session: NodeSession, wanted: NewCommand): Promise<CommandRow> {
-    const row = this.#newRow(owner, session.node.id, wanted, 'dispatched')
+  async #sendNow(id: string, owner: Owner, session: NodeSession, wanted: NewCommand): Promise<CommandRow> {
+    const nodeId = session.node.id
+    const row = this.#newRow(id, owner, nodeId, wanted, 'dispatched')
     session.reserved += 1
     try {
       await this.#parts.ledger.insert(owner, row)
@@ -67,7 +78,28 @@ export class Commands {
       session.reserved -= 1
     }
     this.#parts.dispatcher.deliver({ ...row, tenant: owner.tenant })
+    // It may be connected to another gateway by now.
+    if (session.isEnded) this.#wake(nodeId)
     return row
+  }
+
+  /** Takes a command that another gateway has checked for a node that is connected here. */
+  async take(owner: Owner, session: NodeSession, id: string, wanted: NewCommand): Promise<Pick<CommandRow, 'status'>> {
+    if (session.hasRoom && isInScope(wanted.command, session.scopes)) return this.#sendNow(id, owner, session, wanted)
+    await this.#checkRoom(session.node.id)
+    const row = this.#newRow(id, owner, session.node.id, wanted, 'queued')
+    await this.#insertOnce(owner, row)
+    this.#wake(session.node.id)
+    return row
+  }
+
+  /** The gateway that it was handed to may have put it on disk before it fell silent. */
+  async #insertOnce(owner: Owner, row: CommandRow): Promise<void> {
+    try {
+      await this.#parts.ledger.insert(owner, row)
+    } catch (error) {
+      if (!(error instanceof DuplicateKey)) throw error
+    }
   }
 
   /** Sends a command over a connection at once, without keeping it. */
@@ -96,12 +128,28 @@ export class Commands {
     const { waiters, ledger } = this.#parts
     if (timeoutMs === 0) return ledger.outcome(await find())
     const { ended, stop } = waiters.wait(id, timeoutMs, signal)
+    const unfollow = this.#parts.followed ? await this.#parts.followed.follow(id, this.#parts.dispatcher.holds(id)) : undefined
     try {
       const row = await find()
       return await ledger.outcome(isOpen(row) ? ((await ended) ?? (await find())) : row)
     } finally {
       stop()
+      unfollow?.()
     }
+  }
+
+  /** Lets those who wait here know which of these commands ended elsewhere. */
+  async look(ids: string[]): Promise<void> {
+    for (const row of await this.#parts.ledger.ended(ids)) {
+      this.#parts.dispatcher.ended(row)
+      this.#parts.waiters.ended(row.id, row)
+    }
+  }
+
+  /** The same for all that somebody waits for. */
+  async lookAfterFollowed(): Promise<void> {
+    const ids = this.#parts.followed?.ids ?? []
+    for (let i = 0; i < ids.length; i += LOOK_BATCH) await this.look(ids.slice(i, i + LOOK_BATCH))
   }
 
   /** Ends everything that a node still has to do. */
@@ -184,8 +232,7 @@ export class Commands {
 
   /** What is in the queue goes out when the node is there. */
   #wake(nodeId: string): void {
-    const session = this.#parts.presence.session(nodeId)
-    if (session) this.#parts.dispatcher.drain(session)
+    this.#parts.reach.wake(nodeId)
   }
 
   async #checkRoom(nodeId: string): Promise<void> {
@@ -193,13 +240,13 @@ export class Commands {
       throw rateLimited(30, `${this.#parts.maxQueued()} commands wait for the node ${nodeId} already`)
   }
 
-  #newRow(owner: Owner, nodeId: string, wanted: NewCommand, status: 'queued' | 'dispatched' | 'awaiting_approval'): CommandRow {
+  #newRow(id: string, owner: Owner, nodeId: string, wanted: NewCommand, status: 'queued' | 'dispatched' | 'awaiting_approval'): CommandRow {
     const { command, params = {}, timeoutMs = DEFAULT_TIMEOUT_MS, agentId, sessionId } = wanted
     const now = Date.now()
     const createdAt = new Date(now).toISOString()
     const isDispatched = status === 'dispatched'
     return {
-      id: randomUUID(),
+      id,
       nodeId,
       ownerId: owner.userId,
       command,

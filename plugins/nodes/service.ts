@@ -2,19 +2,21 @@ import { notFound } from '../../core/errors.js'
 import type { Caller } from '../../core/http/caller.js'
 import type { Owner } from '../../core/store/collection.js'
 import type { Audit } from '../audit/contract.js'
-import type { Commands } from './commands.js'
+import { DEFAULT_TIMEOUT_MS, type Commands } from './commands.js'
 import type { CommandOutcome, NewCommand, Node, Nodes } from './contract.js'
 import type { Directory } from './directory.js'
 import type { Hub } from './hub/hub.js'
 import type { Ledger } from './ledger.js'
 import type { Pairing } from './pairing.js'
 import type { Presence } from './presence.js'
+import type { Reach } from './reach.js'
 import { toNode } from './view.js'
 
 interface Parts {
   directory: Directory
   pairing: Pairing
   presence: Presence
+  reach: Reach
   ledger: Ledger
   commands: Commands
   hub: Hub
@@ -31,7 +33,8 @@ export class NodeService implements Nodes {
 
   async list(owner: Owner): Promise<Node[]> {
     const rows = await this.#parts.directory.ownedBy(owner)
-    return rows.map(row => toNode(row, this.#parts.presence))
+    const seen = await this.#parts.reach.sights(rows.map(({ id }) => id))
+    return rows.map(row => toNode(row, seen.get(row.id)))
   }
 
   async run(owner: Owner, nodeId: string, command: NewCommand, signal: AbortSignal): Promise<CommandOutcome> {
@@ -51,6 +54,8 @@ export class NodeService implements Nodes {
     const session = this.#parts.presence.session(nodeId)
     // The connection knows whose it is and what it may: nothing is read from disk.
     if (session && !isOwner(owner, session.node)) throw notFound('Node')
+    const outcome = session ? undefined : await this.#parts.reach.call(owner, nodeId, command, command.timeoutMs ?? DEFAULT_TIMEOUT_MS)
+    if (outcome) return outcome
     return this.#parts.commands.call(owner, session, command)
   }
 
@@ -67,10 +72,11 @@ export class NodeService implements Nodes {
   }
 
   async revoke(caller: Caller, nodeId: string): Promise<Node> {
-    const { directory, pairing, hub, commands, audit } = this.#parts
+    const { directory, pairing, hub, reach, commands, audit } = this.#parts
     await directory.visible(caller, nodeId)
     const revoked = await directory.revoke(nodeId)
     hub.revoked(nodeId)
+    reach.changed(nodeId)
     if (revoked) {
       await pairing.forget(nodeId, revoked.pairing)
       await audit.record(caller, { action: 'nodes.revoke', target: nodeId })
@@ -80,24 +86,27 @@ export class NodeService implements Nodes {
   }
 
   async setScopes(caller: Caller, nodeId: string, scopes: string[]): Promise<Node> {
-    const { directory, hub, audit } = this.#parts
+    const { directory, hub, reach, audit } = this.#parts
     await directory.visible(caller, nodeId)
     if (!(await directory.setScopes(nodeId, scopes))) throw notFound('Node')
     hub.scopesSet(nodeId, scopes)
+    reach.changed(nodeId)
     await audit.record(caller, { action: 'nodes.permissions', target: nodeId, details: { scopes } })
     return this.#shown(caller, nodeId)
   }
 
   async rotateToken(caller: Caller, nodeId: string): Promise<{ token: string; oldTokenUntil: string | null }> {
-    const { directory, hub, audit } = this.#parts
+    const { directory, hub, reach, audit } = this.#parts
     const rotated = await directory.rotate(await directory.visible(caller, nodeId))
     if (rotated.oldTokenUntil !== null) hub.rotated(nodeId, rotated.oldTokenUntil)
+    reach.changed(nodeId)
     await audit.record(caller, { action: 'nodes.rotateToken', target: nodeId })
     return rotated
   }
 
   async #shown(caller: Caller, nodeId: string): Promise<Node> {
-    return toNode(await this.#parts.directory.visible(caller, nodeId), this.#parts.presence)
+    const row = await this.#parts.directory.visible(caller, nodeId)
+    return toNode(row, (await this.#parts.reach.sights([nodeId])).get(nodeId))
   }
 }
 
