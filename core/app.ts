@@ -1,4 +1,8 @@
 import type { Server } from 'node:http'
+import type { Cluster } from './cluster/cluster.js'
+import { installations, type Installation } from './cluster/installation.js'
+import { checkStore, joinCluster } from './cluster/open.js'
+import { singleGateway } from './cluster/single.js'
 import type { Config, SettingValues } from './config.js'
 import { EventBus, gatewayListening } from './events.js'
 import { HttpServer } from './http/server.js'
@@ -6,7 +10,7 @@ import type { Log } from './log.js'
 import { dependencyOrder } from './order.js'
 import type { Plugin, PluginContext, ServiceRef } from './plugin.js'
 import { coreSettings } from './settings.js'
-import type { Store } from './store/collection.js'
+import type { Collection, Store } from './store/collection.js'
 import { openStore } from './store/open.js'
 import { scoped } from './store/scope.js'
 
@@ -45,6 +49,8 @@ class Application implements App {
   /** What each started plugin registered, in order; undone in reverse. */
   readonly #started: { plugin: Plugin; undo: Undo[] }[] = []
   #store: Store | undefined
+  #cluster: Cluster = singleGateway()
+  #leaveCluster: (() => Promise<void>) | undefined
   #starting: Promise<{ url: string }> | undefined
   #stopping: Promise<void> | undefined
 
@@ -89,10 +95,14 @@ class Application implements App {
     try {
       for (const key of this.#config.unknownKeys()) this.#log.warn(`${key} is not a known configuration key`)
       const mongoUri = this.#settings.mongoUri.get()
+      const redisUri = this.#settings.redisUri.get()
+      checkStore(redisUri, mongoUri)
       const store = await openStore({ dataDir: this.#settings.dataDir.get(), log: this.#log, ...(mongoUri === '' ? {} : { mongoUri }) })
       this.#store = store
       const contexts = this.#plugins.map(plugin => ({ plugin, handles: this.#openCollections(store, plugin) }))
+      const rows = redisUri === '' ? undefined : store.collection('cluster.installations', installations)
       await store.ready()
+      if (rows) await this.#join(redisUri, rows)
       for (const { plugin, handles } of contexts) await this.#startPlugin(plugin, handles)
       this.#http.checkAccess()
       const url = await this.#http.listen()
@@ -104,10 +114,18 @@ class Application implements App {
     }
   }
 
+  async #join(redisUri: string, rows: Collection<Installation>): Promise<void> {
+    const joined = await joinCluster(redisUri, { rows, leaseMs: this.#settings.clusterLease.get() * 1000, log: this.#log })
+    this.#cluster = joined.cluster
+    this.#leaveCluster = () => joined.close()
+    this.#http.countTogether(options => joined.cluster.limiter(options))
+  }
+
   async #undoAll(): Promise<void> {
     await this.#http.close()
     for (const { plugin, undo } of this.#started.reverse()) await this.#undo(plugin, undo)
     await this.#events.settled()
+    await this.#leaveCluster?.()
     await this.#store?.close()
   }
 
@@ -136,6 +154,7 @@ class Application implements App {
       store: handles as never,
       settings: this.#bindUndone(plugin, undo),
       log: this.#log.child({ plugin: plugin.id }),
+      cluster: this.#cluster,
       routes: routes => {
         for (const route of routes) undo.push(this.#http.add(route))
       },

@@ -1,4 +1,5 @@
 import type { z } from 'zod'
+import type { Cluster } from './cluster/cluster.js'
 import type { Setting, SettingValues } from './config.js'
 import type { Log } from './log.js'
 import type { Route } from './http/route.js'
@@ -38,6 +39,8 @@ export interface PluginContext<N extends Needs = Needs, C extends Collections = 
   /** The settings named in `settings`: read, watch, set. */
   readonly settings: SettingValues<S>
   readonly log: Log
+  /** The other gateways, where there are any. */
+  readonly cluster: Cluster
   /** Adds REST routes below `/api`. */
   readonly routes: (routes: Route[]) => void
   /** Open sets of the HTTP room: authenticators, tenant resolver, drain state. */

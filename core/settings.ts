@@ -9,6 +9,10 @@ export const coreSettings = {
   publicUrl: setting.string('Service:PublicUrl', { default: '' }),
   /** Empty: the embedded store in the data directory. */
   mongoUri: setting.string('Service:Store:MongoUri', { default: '', secret: true }),
+  /** Empty: this gateway is the only one. */
+  redisUri: setting.string('Service:Cluster:RedisUri', { default: '', secret: true }),
+  /** How long a gateway that gives no sign of life is taken for alive by the others. */
+  clusterLease: setting.duration('Service:Cluster:Lease', { default: 10, min: 1, max: 300 }),
   logLevel: setting.choice('Service:Log:Level', ['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent'], {
     default: 'info',
     hot: true,

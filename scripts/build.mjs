@@ -32,12 +32,15 @@ const englishOnly = {
   },
 }
 
-/** The rate limiter's index loads a class for each of twenty databases; the ones that are used stand here. */
+/** The rate limiter's index loads a class for each of twenty databases; the ones that are used stand here, those of several gateways when used. */
 const limitersInUse = {
   name: 'limiters-in-use',
   setup(builder) {
     builder.onLoad({ filter: /rate-limiter-flexible[/\\]index\.js$/ }, () => ({
-      contents: ['RateLimiterMemory', 'RateLimiterRes'].map(name => `exports.${name} = require('./lib/${name}')`).join('\n'),
+      contents: [
+        ...['RateLimiterMemory', 'RateLimiterRes'].map(name => `exports.${name} = require('./lib/${name}')`),
+        "Object.defineProperty(exports, 'RateLimiterRedis', { get: () => require('./lib/RateLimiterRedis') })",
+      ].join('\n'),
     }))
   },
 }

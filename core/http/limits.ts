@@ -1,4 +1,5 @@
 import { RateLimiterMemory, RateLimiterRes } from 'rate-limiter-flexible'
+import type { Limiter, LimiterOptions } from '../cluster/cluster.js'
 import { setting, type Config, type SettingValue } from '../config.js'
 import { rateLimited } from '../errors.js'
 import type { Caller } from './caller.js'
@@ -32,20 +33,29 @@ export const limitKeyOf = (caller: Caller, address: string): string => {
   return kind === 'token' || kind === 'node' ? `${kind}:${id}` : `user:${caller.userId}`
 }
 
+export type CreateLimiter = (options: LimiterOptions) => Limiter
+
 /** Counts calls by category and caller, each category with its own limit. */
 export class RateLimits {
-  readonly #limits = new Map<Counted, { setting: SettingValue<number>; limiter: RateLimiterMemory | undefined }>()
+  readonly #limits = new Map<Counted, { setting: SettingValue<number>; limiter: Limiter | undefined }>()
   readonly #undo: (() => void)[] = []
+  #create: CreateLimiter = options => new RateLimiterMemory(options)
   #keys = new Set<string>()
   #windowEnds = 0
 
   constructor(config: Config) {
     for (const [category, { name, perMinute }] of Object.entries(defaults) as [Counted, { name: string; perMinute: number }][]) {
       const bound = config.bind(setting.number(`Service:RateLimits:${name}`, { default: perMinute, hot: true, integer: true }))
-      const limit = { setting: bound, limiter: createLimiter(category, bound.get()) }
+      const limit = { setting: bound, limiter: this.#limiter(category, bound.get()) }
       this.#limits.set(category, limit)
-      this.#undo.push(bound.onChange(value => (limit.limiter = createLimiter(category, value))))
+      this.#undo.push(bound.onChange(value => (limit.limiter = this.#limiter(category, value))))
     }
+  }
+
+  /** Counts with other limiters from now on: those that several gateways share. */
+  countWith(create: CreateLimiter): void {
+    this.#create = create
+    for (const [category, limit] of this.#limits) limit.limiter = this.#limiter(category, limit.setting.get())
   }
 
   /** Counts one call; rejects with `rate_limited` and `Retry-After` when there were too many. `undefined`: nothing to wait for. */
@@ -54,7 +64,7 @@ export class RateLimits {
     return limiter && this.#consume(limiter, category, key)
   }
 
-  async #consume(limiter: RateLimiterMemory, category: LimitCategory, key: string): Promise<void> {
+  async #consume(limiter: Limiter, category: LimitCategory, key: string): Promise<void> {
     try {
       await limiter.consume(this.#bounded(key))
     } catch (refusal) {
@@ -70,6 +80,10 @@ export class RateLimits {
     for (const undo of this.#undo) undo()
   }
 
+  #limiter(keyPrefix: Counted, points: number): Limiter | undefined {
+    return points === 0 ? undefined : this.#create({ keyPrefix, points, duration: WINDOW_SECONDS })
+  }
+
   #bounded(key: string): string {
     const now = Date.now()
     if (now > this.#windowEnds) {
@@ -82,6 +96,3 @@ export class RateLimits {
     return key
   }
 }
-
-const createLimiter = (category: Counted, points: number): RateLimiterMemory | undefined =>
-  points === 0 ? undefined : new RateLimiterMemory({ keyPrefix: category, points, duration: WINDOW_SECONDS })

@@ -15,7 +15,7 @@ import { anonymous, type Caller } from './caller.js'
 import { Endpoints } from './endpoints.js'
 import { describeFailure } from './failure.js'
 import { securityHeaders } from './headers.js'
-import { limitKeyOf, RateLimits } from './limits.js'
+import { limitKeyOf, RateLimits, type CreateLimiter } from './limits.js'
 import type { Credentials, Gate, HttpRegistry } from './registry.js'
 import { addressOf, bearerOf, HandlerRequest, parseQuery, requestId } from './request.js'
 import type { Route } from './route.js'
@@ -88,6 +88,11 @@ export class HttpServer {
   /** What tags are about, for the API description, which shows them in this order. */
   describeTags(tags: Readonly<Record<string, string>>): void {
     for (const [name, text] of Object.entries(tags)) this.#tags.set(name, text)
+  }
+
+  /** Calls are counted by what this creates from now on. */
+  countTogether(create: CreateLimiter): void {
+    this.#limits.countWith(create)
   }
 
   get routes(): Route[] {

@@ -6,8 +6,10 @@ import type { Approval, Approvals } from '../approvals/contract.js'
 import type { DirectCalls } from './calls.js'
 import type { CommandOutcome, NewCommand } from './contract.js'
 import { ANSWER_GRACE_MS, timedOut, type Dispatcher } from './dispatcher.js'
+import type { Followed } from './followed.js'
 import { isOpen, type KnownCommand, type Ledger } from './ledger.js'
 import type { Presence } from './presence.js'
+import type { Reach } from './reach.js'
 import type { CommandRow, NodeRow } from './rows.js'
 import { isInScope, needsApproval, scopesFor, type CriticalPolicy } from './scopes.js'
 import type { NodeSession } from './session.js'
@@ -16,11 +18,16 @@ import type { Waiters } from './waiters.js'
 export const DEFAULT_TIMEOUT_MS = 30_000
 export const APPROVAL_KIND = 'node-command'
 const APPROVAL_PREFIX = 'apr_'
+/** Commands that are looked up at once. */
+const LOOK_BATCH = 500
 
 interface Parts {
   ledger: Ledger
   dispatcher: Dispatcher
   presence: Presence
+  reach: Reach
+  /** Where commands may end at other gateways. */
+  followed: Followed | undefined
   approvals: Approvals
   waiters: Waiters<CommandRow>
   calls: DirectCalls
@@ -44,31 +51,30 @@ export class Commands {
   async enqueue(owner: Owner, node: NodeRow, wanted: NewCommand): Promise<CommandRow> {
     const { presence, ledger } = this.#parts
     if (node.ownerId !== owner.userId) throw notAuthorized('Only the owner of a node may send it commands')
-    const known = wanted.key === undefined ? null : await ledger.find(idOf(owner, wanted.key))
+    const id = wanted.key === undefined ? randomUUID() : idOf(owner, wanted.key)
+    const known = wanted.key === undefined ? null : await ledger.find(id)
     if (known) return known
     if (node.state !== 'approved') throw conflict(`The node ${node.id} is revoked: pair it again`)
     if (!isInScope(wanted.command, node.scopes)) throw missingScope(wanted.command)
     const isCritical = needsApproval(wanted.command, wanted.agentId !== undefined, this.#parts.policy())
     const session = presence.session(node.id)
-    try {
-      if (!isCritical && session?.hasRoom) return await this.#sendNow(owner, session, wanted)
+    return this.#once(id, async () => {
+      if (!isCritical && session?.hasRoom) return this.#sendNow(id, owner, session, wanted)
+      const status = isCritical || session ? undefined : await this.#parts.reach.take(owner, node.id, id, wanted)
+      if (status !== undefined) return { ...this.#newRow(id, owner, node.id, wanted, 'queued'), status }
       await this.#checkRoom(node.id)
-      const row = this.#newRow(owner, node.id, wanted, isCritical ? 'awaiting_approval' : 'queued')
+      const row = this.#newRow(id, owner, node.id, wanted, isCritical ? 'awaiting_approval' : 'queued')
       await ledger.insert(owner, row)
       if (isCritical) await this.#ask({ ...row, tenant: owner.tenant })
       else this.#wake(node.id)
       return row
-    } catch (error) {
-      // Asked for with the same key at the same moment.
-      const first = error instanceof DuplicateKey && wanted.key !== undefined ? await ledger.find(idOf(owner, wanted.key)) : null
-      if (!first) throw error
-      return first
-    }
+    })
   }
 
   /** One write for both, the command and its dispatch. Should the connection break meanwhile, the next one gets it. */
-  async #sendNow(owner: Owner, session: NodeSession, wanted: NewCommand): Promise<CommandRow> {
-    const row = this.#newRow(owner, session.node.id, wanted, 'dispatched')
+  async #sendNow(id: string, owner: Owner, session: NodeSession, wanted: NewCommand): Promise<CommandRow> {
+    const nodeId = session.node.id
+    const row = this.#newRow(id, owner, nodeId, wanted, 'dispatched')
     session.reserved += 1
     try {
       await this.#parts.ledger.insert(owner, row)
@@ -76,7 +82,33 @@ export class Commands {
       session.reserved -= 1
     }
     this.#parts.dispatcher.deliver({ ...row, tenant: owner.tenant })
+    // It may be connected to another gateway by now.
+    if (session.isEnded) this.#wake(nodeId)
     return row
+  }
+
+  /** Takes a command that another gateway has checked for a node that is connected here. */
+  async take(owner: Owner, session: NodeSession, id: string, wanted: NewCommand): Promise<Pick<CommandRow, 'status'>> {
+    return this.#once(id, async () => {
+      if (session.hasRoom && isInScope(wanted.command, session.scopes)) return this.#sendNow(id, owner, session, wanted)
+      await this.#checkRoom(session.node.id)
+      const row = this.#newRow(id, owner, session.node.id, wanted, 'queued')
+      await this.#parts.ledger.insert(owner, row)
+      this.#wake(session.node.id)
+      return row
+    })
+  }
+
+  /** What is on disk already counts: it was asked for with the same key at the same moment, or handed to a gateway that then fell silent. */
+  async #once(id: string, put: () => Promise<CommandRow>): Promise<CommandRow> {
+    try {
+      return await put()
+    } catch (error) {
+      const first = error instanceof DuplicateKey ? await this.#parts.ledger.find(id) : null
+      if (!first) throw error
+      if (first.status === 'queued') this.#wake(first.nodeId)
+      return first
+    }
   }
 
   /** Sends a command over a connection at once, without keeping it. */
@@ -110,11 +142,13 @@ export class Commands {
     const { waiters, ledger } = this.#parts
     if (timeoutMs === 0) return ledger.outcome(await find())
     const { ended, stop } = waiters.wait(id, timeoutMs, signal)
+    const unfollow = this.#parts.followed ? await this.#parts.followed.follow(id, this.#parts.dispatcher.holds(id)) : undefined
     try {
       const row = await find()
       return await ledger.outcome(isOpen(row) ? ((await ended) ?? (await find())) : row)
     } finally {
       stop()
+      unfollow?.()
     }
   }
 
@@ -124,6 +158,20 @@ export class Commands {
     // It has gone out in this turn at the earliest: what is known of it is how it stands, and is not read again.
     const known = [row]
     return this.wait(async () => known.pop() ?? this.#parts.ledger.visible(owner, row.id), row.id, timeoutMs, signal)
+  }
+
+  /** Lets those who wait here know which of these commands ended elsewhere. */
+  async look(ids: string[]): Promise<void> {
+    for (const row of await this.#parts.ledger.ended(ids)) {
+      this.#parts.dispatcher.ended(row)
+      this.#parts.waiters.ended(row.id, row)
+    }
+  }
+
+  /** The same for all that somebody waits for. */
+  async lookAfterFollowed(): Promise<void> {
+    const ids = this.#parts.followed?.ids ?? []
+    for (let i = 0; i < ids.length; i += LOOK_BATCH) await this.look(ids.slice(i, i + LOOK_BATCH))
   }
 
   /** Ends everything that a node still has to do. */
@@ -208,8 +256,7 @@ export class Commands {
 
   /** What is in the queue goes out when the node is there. */
   #wake(nodeId: string): void {
-    const session = this.#parts.presence.session(nodeId)
-    if (session) this.#parts.dispatcher.drain(session)
+    this.#parts.reach.wake(nodeId)
   }
 
   async #checkRoom(nodeId: string): Promise<void> {
@@ -217,13 +264,13 @@ export class Commands {
       throw rateLimited(30, `${this.#parts.maxQueued()} commands wait for the node ${nodeId} already`)
   }
 
-  #newRow(owner: Owner, nodeId: string, wanted: NewCommand, status: 'queued' | 'dispatched' | 'awaiting_approval'): CommandRow {
-    const { command, params = {}, timeoutMs = DEFAULT_TIMEOUT_MS, agentId, sessionId, key } = wanted
+  #newRow(id: string, owner: Owner, nodeId: string, wanted: NewCommand, status: 'queued' | 'dispatched' | 'awaiting_approval'): CommandRow {
+    const { command, params = {}, timeoutMs = DEFAULT_TIMEOUT_MS, agentId, sessionId } = wanted
     const now = Date.now()
     const createdAt = new Date(now).toISOString()
     const isDispatched = status === 'dispatched'
     return {
-      id: key === undefined ? randomUUID() : idOf(owner, key),
+      id,
       nodeId,
       ownerId: owner.userId,
       command,

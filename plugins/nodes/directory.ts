@@ -112,6 +112,11 @@ export class Directory {
     return node.tokenHash === tokenHash || isOld ? node : 'stale'
   }
 
+  /** By their last change since then; when they were seen is none. */
+  changedSince(since: string, limit: number): Promise<KnownNode[]> {
+    return this.#all.find({ updatedAt: { $gte: since } }, { sort: { updatedAt: 1 }, limit })
+  }
+
   setScopes(id: string, scopes: string[]): Promise<KnownNode | null> {
     const $set = { scopes, scopesChanged: true, updatedAt: new Date().toISOString() }
     return this.#all.findOneAndUpdate({ id, state: 'approved' }, { $set })

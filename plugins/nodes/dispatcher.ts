@@ -1,4 +1,5 @@
 import type { Log } from '../../core/log.js'
+import type { PolledCommand } from './between.js'
 import type { KnownCommand, Ledger } from './ledger.js'
 import type { Presence } from './presence.js'
 import type { ExecuteCommand } from './protocol.js'
@@ -16,11 +17,11 @@ const MAX_RETRY_MS = 60_000
 /** What a node's own answer that the time is over may take to arrive: it says more than the gateway could. */
 export const ANSWER_GRACE_MS = 1_000
 
-export interface PolledCommand {
-  commandId: string
-  command: string
-  params: Record<string, unknown>
-  timeoutMs: number
+interface PollOptions {
+  /** What was given and has not ended is given once more. */
+  resume: boolean
+  /** Nothing that was dispatched before: another gateway may have given it to the node. */
+  onlyQueued?: boolean
 }
 
 /** With its parameters at hand. */
@@ -67,7 +68,7 @@ export class Dispatcher {
   }
 
   /** What a polling node is to do now. It is not given the same again unless it asks to (`resume`) or was silent for long. */
-  async poll(nodeId: string, scopes: string[], resume: boolean): Promise<PolledCommand[]> {
+  async poll(nodeId: string, scopes: string[], { resume, onlyQueued = false }: PollOptions): Promise<PolledCommand[]> {
     const { presence } = this.#parts
     const offered = presence.polled(nodeId)
     if (!offered) return []
@@ -78,7 +79,7 @@ export class Dispatcher {
     const room = Math.min(MAX_POLLED, MAX_IN_FLIGHT - [...offered.values()].filter(until => until > now).length)
     while (polled.length < room) {
       const held = [...offered].filter(([, until]) => until > now).map(([id]) => id)
-      const free = await this.#loaded(nodeId, held)
+      const free = await this.#loaded(nodeId, held, onlyQueued && !resume)
       // Claimed before anything is awaited again, so that two polls at once do not get the same.
       const unclaimed = free.filter(({ id }) => (offered.get(id) ?? 0) <= now)
       const rows = fitting(unclaimed, room - polled.length, MAX_POLLED_BYTES - bytes)
@@ -117,7 +118,7 @@ export class Dispatcher {
   }
 
   /** The command is over, whatever ended it. */
-  ended({ id, nodeId }: KnownCommand): void {
+  ended({ id, nodeId }: Pick<KnownCommand, 'id' | 'nodeId'>): void {
     for (const timers of [this.#timeouts, this.#retries]) {
       clearTimeout(timers.get(id))
       timers.delete(id)
@@ -125,6 +126,11 @@ export class Dispatcher {
     const present = this.#parts.presence.get(nodeId)
     present?.offered?.delete(id)
     if (present?.session?.release(id) && present.session.hasBacklog) this.drain(present.session)
+  }
+
+  /** Whether it was dispatched here and has not ended, as far as is known. */
+  holds(id: string): boolean {
+    return this.#timeouts.has(id)
   }
 
   stop(): void {
@@ -173,9 +179,9 @@ export class Dispatcher {
     if (row && (row.status === 'dispatched' || row.status === 'running')) this.#send({ ...row, json: await this.#parts.ledger.params(row) })
   }
 
-  async #loaded(nodeId: string, except: string[]): Promise<LoadedCommand[]> {
+  async #loaded(nodeId: string, except: string[], onlyQueued = false): Promise<LoadedCommand[]> {
     const { ledger } = this.#parts
-    const rows = await ledger.dispatchable(nodeId, except)
+    const rows = await ledger.dispatchable(nodeId, except, onlyQueued)
     return Promise.all(rows.map(async row => ({ ...row, json: await ledger.params(row) })))
   }
 
@@ -188,14 +194,16 @@ export class Dispatcher {
     session.send('ExecuteCommand', toWire(row, session.version))
   }
 
-  #watch({ id, dueAt }: KnownCommand): void {
+  #watch({ id, nodeId, dueAt }: KnownCommand): void {
     if (dueAt === undefined || this.#timeouts.has(id)) return
     const end = (): void => {
       this.#timeouts.delete(id)
       // Should the store not take it, the sweep over what is due ends it.
-      this.#parts.ledger.endByGateway(id, timedOut('The node did not finish the command in time')).catch((error: unknown) => {
-        this.#parts.log.error({ err: error, commandId: id }, 'the timeout of a command could not be stored')
-      })
+      this.#parts.ledger.endByGateway(id, timedOut('The node did not finish the command in time')).then(
+        // It ended elsewhere, unheard.
+        row => row ?? this.ended({ id, nodeId }),
+        (error: unknown) => this.#parts.log.error({ err: error, commandId: id }, 'the timeout of a command could not be stored'),
+      )
     }
     this.#timeouts.set(id, setTimeout(end, Math.max(0, Date.parse(dueAt) + ANSWER_GRACE_MS - Date.now())))
   }

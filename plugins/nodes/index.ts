@@ -5,11 +5,13 @@ import { approvalDecided, approvals } from '../approvals/contract.js'
 import { audit } from '../audit/contract.js'
 import { identity } from '../identity/contract.js'
 import { DirectCalls } from './calls.js'
+import { CatchUp } from './catchUp.js'
 import { APPROVAL_KIND, Commands } from './commands.js'
 import { nodes, nodeStatusChanged } from './contract.js'
 import { Crashes } from './crashes.js'
 import { Directory } from './directory.js'
 import { Dispatcher } from './dispatcher.js'
+import { Followed } from './followed.js'
 import { hubEndpoint } from './hub/endpoint.js'
 import { Hub } from './hub/hub.js'
 import { Intake } from './intake.js'
@@ -19,6 +21,8 @@ import { Pairing } from './pairing.js'
 import { pairingRoutes } from './pairingRoutes.js'
 import { Presence } from './presence.js'
 import { PROTOCOL_VERSIONS } from './protocol.js'
+import { Reach } from './reach.js'
+import { answerOthers } from './reachable.js'
 import { nodeRoutes } from './routes.js'
 import { collections, type CommandRow } from './rows.js'
 import { Seen } from './seen.js'
@@ -28,6 +32,8 @@ import { Waiters } from './waiters.js'
 
 /** How often commands past their time are looked for. */
 const SWEEP_MS = 2_000
+/** Every so many sweeps, what other gateways could not tell. */
+const CATCH_UP_EVERY = 2
 /** Every so many sweeps, approvals that were decided unheard. */
 const RECONCILE_EVERY = 15
 
@@ -40,18 +46,30 @@ export const nodesPlugin = (versions: readonly string[]): Plugin =>
     needs: { approvals, audit, identity },
     collections,
     settings: nodeSettings,
-    setup: ({ needs, store, settings, http, log, routes, emit, on, onStop }) => {
+    setup: ({ needs, store, settings, http, log, cluster, routes, emit, on, onStop }) => {
       const failed = (what: string) => (error: unknown) => {
         log.error({ err: error }, what)
       }
       const publicUrl = (): string => http.publicUrl()
       const directory = new Directory(store.nodes, () => settings.rotationGrace.get() * 1000)
       const seen = new Seen(directory, log)
-      const presence = new Presence({
+      const presence: Presence = new Presence({
         offlineAfterMs: () => settings.offlineAfter.get() * 1000,
         onChange: (nodeId, status) => {
           seen.note(nodeId)
+          if (status === 'offline') reach.gone(nodeId)
           emit(nodeStatusChanged, { nodeId, status })
+        },
+        onHeard: (nodeId, isConnection) => {
+          reach.heard(nodeId, isConnection)
+        },
+      })
+      const reach: Reach = new Reach({
+        cluster,
+        presence,
+        drain: nodeId => {
+          const session = presence.session(nodeId)
+          if (session) dispatcher.drain(session)
         },
       })
       const waiters = new Waiters<CommandRow>()
@@ -63,14 +81,20 @@ export const nodesPlugin = (versions: readonly string[]): Plugin =>
         onEnded: row => {
           dispatcher.ended(row)
           waiters.ended(row.id, row)
+          reach.ended(row)
         },
       })
-      const dispatcher = new Dispatcher({ ledger, presence, log })
-      const intake = new Intake({ ledger, parts: store.parts, dispatcher, audit: needs.audit })
-      const commands = new Commands({
+      const dispatcher: Dispatcher = new Dispatcher({ ledger, presence, log })
+      const intake = new Intake({ ledger, parts: store.parts, dispatcher, reach, audit: needs.audit })
+      const followed = cluster.isShared
+        ? new Followed({ cluster, look: ids => commands.look(ids).catch(failed('the end of a command could not be looked at')) })
+        : undefined
+      const commands: Commands = new Commands({
         ledger,
         dispatcher,
         presence,
+        reach,
+        followed,
         approvals: needs.approvals,
         waiters,
         calls,
@@ -99,7 +123,10 @@ export const nodesPlugin = (versions: readonly string[]): Plugin =>
         log,
       })
       const crashes = new Crashes(store.crashes)
-      const service = new NodeService({ directory, pairing, presence, ledger, commands, hub, audit: needs.audit })
+      const service = new NodeService({ directory, pairing, presence, reach, ledger, commands, hub, audit: needs.audit })
+
+      for (const undo of answerOthers({ cluster, presence, commands, dispatcher, ledger, hub, log })) onStop(undo)
+      const catchUp = new CatchUp({ cluster, presence, ledger, directory, dispatcher, commands, hub })
 
       const authenticate: Authenticate = async ({ bearer }) => {
         const { node } = await directory.authenticate(bearer)
@@ -136,6 +163,7 @@ export const nodesPlugin = (versions: readonly string[]): Plugin =>
         sweeps += 1
         const both = async (): Promise<void> => {
           await commands.sweep()
+          if (sweeps % CATCH_UP_EVERY === 0) await catchUp.look()
           if (sweeps % RECONCILE_EVERY === 0) await commands.reconcile()
         }
         sweeping = both()
@@ -153,8 +181,8 @@ export const nodesPlugin = (versions: readonly string[]): Plugin =>
       onStop(needs.identity.onRemoval('nodes', owner => service.revokeAll(owner)))
       routes([
         ...pairingRoutes(pairing, service),
-        ...nodeRoutes({ service, directory, presence, commands, ledger, crashes, audit: needs.audit }),
-        ...ownRoutes({ directory, presence, dispatcher, intake, crashes, settings, versions, publicUrl }),
+        ...nodeRoutes({ service, directory, reach, commands, ledger, crashes, audit: needs.audit }),
+        ...ownRoutes({ directory, reach, dispatcher, intake, crashes, settings, versions, publicUrl }),
       ])
       return service
     },

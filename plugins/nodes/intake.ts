@@ -5,6 +5,7 @@ import type { CommandStatus } from './contract.js'
 import type { Dispatcher } from './dispatcher.js'
 import { isOpen, type KnownCommand, type Ledger } from './ledger.js'
 import { MAX_PARTS, type CommandResult, type SentError } from './protocol.js'
+import type { Reach } from './reach.js'
 import { cutFields, joinParts, MAX_RESULT_BYTES, toCommandError } from './results.js'
 import type { CommandRow, PartRow } from './rows.js'
 import type { SessionIdentity } from './session.js'
@@ -21,6 +22,7 @@ interface Parts {
   ledger: Ledger
   parts: Collection<PartRow>
   dispatcher: Dispatcher
+  reach: Reach
   audit: Audit
 }
 
@@ -75,7 +77,10 @@ export class Intake {
     const error = toCommandError(sent)
     if (error.code === 'busy' && error.retryAfterMs !== undefined) {
       const row = await ledger.find(commandId)
-      if (isRunningOn(row, node) && dispatcher.retry(row, error.retryAfterMs)) return taken(row)
+      if (isRunningOn(row, node) && dispatcher.retry(row, error.retryAfterMs)) {
+        this.#parts.reach.postponed(commandId, node.id, error.retryAfterMs)
+        return taken(row)
+      }
     }
     const status = error.code === 'timeout' ? 'timed_out' : error.code === 'cancelled' ? 'cancelled' : 'failed'
     const row = await ledger.endByNode(commandId, node.id, { status, error, ...optional(durationMs) })

@@ -73,11 +73,9 @@ export class Ledger {
   }
 
   /** The oldest commands that the node could be given now. */
-  dispatchable(nodeId: string, except: string[]): Promise<KnownCommand[]> {
-    return this.#all.find(
-      { nodeId, dueAt: { $gt: now() }, status: { $in: ['queued', ...IN_FLIGHT] }, id: { $nin: except } },
-      { sort: { createdAt: 1 }, limit: BATCH },
-    )
+  dispatchable(nodeId: string, except: string[], onlyQueued = false): Promise<KnownCommand[]> {
+    const status = { $in: onlyQueued ? ['queued'] : ['queued', ...IN_FLIGHT] }
+    return this.#all.find({ nodeId, dueAt: { $gt: now() }, status, id: { $nin: except } }, { sort: { createdAt: 1 }, limit: BATCH })
   }
 
   /** How many commands wait for the node. */
@@ -87,6 +85,17 @@ export class Ledger {
 
   openOf(nodeId: string): Promise<KnownCommand[]> {
     return this.#all.find({ nodeId, dueAt: { $gt: '' } }, { limit: BATCH })
+  }
+
+  /** Open commands that a node may be given or has been given, by their last change since then. */
+  openSince(since: string, limit: number): Promise<KnownCommand[]> {
+    const filter = { dueAt: { $gt: now() }, status: { $in: ['queued', ...IN_FLIGHT] }, updatedAt: { $gte: since } }
+    return this.#all.find(filter, { sort: { updatedAt: 1 }, limit })
+  }
+
+  /** Those of these commands that are over. */
+  ended(ids: string[]): Promise<KnownCommand[]> {
+    return this.#all.find({ id: { $in: ids }, status: { $nin: OPEN } }, { limit: ids.length })
   }
 
   due(): Promise<KnownCommand[]> {

@@ -2,13 +2,14 @@ import { z } from 'zod'
 import { notFound } from '../../core/errors.js'
 import type { Caller } from '../../core/http/caller.js'
 import { route, type Route } from '../../core/http/route.js'
+import { PolledCommand } from './between.js'
 import { CommandStatus } from './contract.js'
 import type { Crashes } from './crashes.js'
 import type { Directory, KnownNode } from './directory.js'
 import type { Dispatcher } from './dispatcher.js'
 import type { Intake } from './intake.js'
-import type { Presence } from './presence.js'
 import { Heartbeat, PostedResult } from './protocol.js'
+import type { Reach } from './reach.js'
 import { Crash } from './records.js'
 import type { SessionIdentity } from './session.js'
 import type { NodeSettings, Release } from './settings.js'
@@ -30,10 +31,6 @@ const Self = z
     pollIntervalMs: z.number(),
   })
   .meta({ id: 'NodeSelf' })
-
-const PolledCommand = z
-  .object({ commandId: z.string(), command: z.string(), params: z.record(z.string(), z.unknown()), timeoutMs: z.number() })
-  .meta({ id: 'PolledCommand' })
 
 const Taken = z.object({ commandId: z.string(), status: CommandStatus }).meta({ id: 'ResultTaken' })
 
@@ -59,7 +56,7 @@ const NewCrash = z
 
 interface Parts {
   directory: Directory
-  presence: Presence
+  reach: Reach
   dispatcher: Dispatcher
   intake: Intake
   crashes: Crashes
@@ -74,7 +71,7 @@ export const ownRoutes = (parts: Parts): Route[] => [...selfRoutes(parts), ...wo
 /** A node's caller carries its id and tenant; there is nothing to look up for its results. */
 const identityOf = ({ credential, tenant, userId }: Caller): SessionIdentity => ({ id: credential.id, tenant, ownerId: userId })
 
-const selfRoutes = ({ directory, presence, crashes, settings, versions, publicUrl }: Parts): Route[] => {
+const selfRoutes = ({ directory, reach, crashes, settings, versions, publicUrl }: Parts): Route[] => {
   const self = async (caller: Caller): Promise<KnownNode> => {
     const node = await directory.find(caller.credential.id)
     if (!node) throw notFound('Node')
@@ -104,7 +101,7 @@ const selfRoutes = ({ directory, presence, crashes, settings, versions, publicUr
       returns: z.object({ scopes: z.array(z.string()) }).meta({ id: 'HeartbeatAnswer' }),
       handle: async ({ caller, body }) => {
         const { id, scopes } = await self(caller)
-        presence.heartbeat(id, body)
+        await reach.heartbeat(id, body)
         return { scopes }
       },
     }),
@@ -136,7 +133,7 @@ const selfRoutes = ({ directory, presence, crashes, settings, versions, publicUr
   ]
 }
 
-const workRoutes = ({ directory, dispatcher, intake, settings }: Parts): Route[] => [
+const workRoutes = ({ directory, reach, dispatcher, intake, settings }: Parts): Route[] => [
   route({
     ...own,
     method: 'GET',
@@ -148,7 +145,9 @@ const workRoutes = ({ directory, dispatcher, intake, settings }: Parts): Route[]
     returns: z.object({ commands: z.array(PolledCommand) }).meta({ id: 'PolledCommands' }),
     handle: async ({ caller, query }) => {
       const scopes = (await directory.find(caller.credential.id))?.scopes ?? []
-      return { commands: await dispatcher.poll(caller.credential.id, scopes, query.resume) }
+      const { id } = caller.credential
+      const elsewhere = await reach.poll(id, scopes, query.resume)
+      return { commands: elsewhere ?? (await dispatcher.poll(id, scopes, { resume: query.resume, onlyQueued: !reach.isSure })) }
     },
   }),
   route({

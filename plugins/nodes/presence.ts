@@ -1,3 +1,4 @@
+import type { Sight } from './between.js'
 import type { Heartbeat } from './protocol.js'
 import type { NodeSession } from './session.js'
 
@@ -17,6 +18,8 @@ interface Parts {
   offlineAfterMs: () => number
   /** Called when a node comes or goes. */
   onChange: (nodeId: string, status: 'online' | 'offline') => void
+  /** Called each time that a node is heard of. */
+  onHeard?: (nodeId: string, isConnection: boolean) => void
 }
 
 /**
@@ -53,6 +56,19 @@ export class Presence {
     return this.#present.get(nodeId)
   }
 
+  /** How an online node is shown. */
+  sight(nodeId: string): Sight | undefined {
+    const present = this.#present.get(nodeId)
+    if (!present) return undefined
+    const { session, heartbeat } = present
+    return {
+      transport: session?.transport.name ?? 'polling',
+      seenAt: (this.seenAt(nodeId) ?? new Date()).toISOString(),
+      ...(session ? { protocolVersion: session.version } : {}),
+      ...(heartbeat ? { heartbeat } : {}),
+    }
+  }
+
   /** The connection is the node's from now on; the one before it is replaced. */
   connected(session: NodeSession): void {
     const before = this.#present.get(session.node.id)?.session
@@ -83,6 +99,13 @@ export class Presence {
     if (this.#present.delete(nodeId)) this.#parts.onChange(nodeId, 'offline')
   }
 
+  /** The node is at another gateway now. */
+  lost(nodeId: string, mayReturn: boolean): void {
+    const session = this.session(nodeId)
+    this.gone(nodeId)
+    session?.end('replaced', mayReturn)
+  }
+
   /** Lets go of nodes that have not been heard of for too long. */
   sweep(): void {
     const limit = performance.now() - this.#parts.offlineAfterMs()
@@ -102,5 +125,6 @@ export class Presence {
     if (known) this.#present.delete(nodeId)
     this.#present.set(nodeId, next)
     if (!known) this.#parts.onChange(nodeId, 'online')
+    this.#parts.onHeard?.(nodeId, change.session !== undefined)
   }
 }

@@ -8,8 +8,8 @@ import { CommandOutcome, Node } from './contract.js'
 import type { Crashes } from './crashes.js'
 import type { Directory } from './directory.js'
 import { isOpen, type Ledger } from './ledger.js'
-import type { Presence } from './presence.js'
 import { CommandName, MAX_SCOPES, Scope } from './protocol.js'
+import type { Reach } from './reach.js'
 import { CommandRecord, Crash } from './records.js'
 import type { NodeService } from './service.js'
 import { toNode, toRecord } from './view.js'
@@ -41,7 +41,7 @@ const Rotated = z
 interface Parts {
   service: NodeService
   directory: Directory
-  presence: Presence
+  reach: Reach
   commands: Commands
   ledger: Ledger
   crashes: Crashes
@@ -51,7 +51,7 @@ interface Parts {
 /** What people do with nodes. */
 export const nodeRoutes = (parts: Parts): Route[] => [...readRoutes(parts), ...managementRoutes(parts), ...commandRoutes(parts)]
 
-const readRoutes = ({ directory, presence, crashes, audit }: Parts): Route[] => [
+const readRoutes = ({ directory, reach, crashes, audit }: Parts): Route[] => [
   route({
     method: 'GET',
     path: '/nodes',
@@ -62,7 +62,8 @@ const readRoutes = ({ directory, presence, crashes, audit }: Parts): Route[] => 
     returns: pageOf(Node),
     handle: async ({ caller, query }) => {
       const page = await directory.page(caller, query)
-      return { ...page, items: page.items.map(row => toNode(row, presence)) }
+      const seen = await reach.sights(page.items.map(({ id }) => id))
+      return { ...page, items: page.items.map(row => toNode(row, seen.get(row.id))) }
     },
   }),
   route({
@@ -73,7 +74,7 @@ const readRoutes = ({ directory, presence, crashes, audit }: Parts): Route[] => 
     summary: 'One node',
     params: byId,
     returns: Node,
-    handle: async ({ caller, params: { id } }) => toNode(await directory.visible(caller, id), presence),
+    handle: async ({ caller, params: { id } }) => toNode(await directory.visible(caller, id), (await reach.sights([id])).get(id)),
   }),
   route({
     ...list,

@@ -2,19 +2,21 @@ import { notFound } from '../../core/errors.js'
 import type { Caller } from '../../core/http/caller.js'
 import type { Owner } from '../../core/store/collection.js'
 import type { Audit } from '../audit/contract.js'
-import type { Commands } from './commands.js'
+import { DEFAULT_TIMEOUT_MS, type Commands } from './commands.js'
 import type { CommandOutcome, NewCommand, Node, Nodes } from './contract.js'
 import type { Directory } from './directory.js'
 import type { Hub } from './hub/hub.js'
 import type { KnownCommand, Ledger } from './ledger.js'
 import type { Pairing } from './pairing.js'
 import type { Presence } from './presence.js'
+import type { Reach } from './reach.js'
 import { toNode } from './view.js'
 
 interface Parts {
   directory: Directory
   pairing: Pairing
   presence: Presence
+  reach: Reach
   ledger: Ledger
   commands: Commands
   hub: Hub
@@ -31,7 +33,8 @@ export class NodeService implements Nodes {
 
   async list(owner: Owner): Promise<Node[]> {
     const rows = await this.#parts.directory.ownedBy(owner)
-    return rows.map(row => toNode(row, this.#parts.presence))
+    const seen = await this.#parts.reach.sights(rows.map(({ id }) => id))
+    return rows.map(row => toNode(row, seen.get(row.id)))
   }
 
   async enqueue(owner: Owner, nodeId: string, command: NewCommand): Promise<CommandOutcome> {
@@ -60,6 +63,8 @@ export class NodeService implements Nodes {
     const session = this.#parts.presence.session(nodeId)
     // The connection knows whose it is and what it may: nothing is read from disk.
     if (session && !isOwner(owner, session.node)) throw notFound('Node')
+    const outcome = session ? undefined : await this.#parts.reach.call(owner, nodeId, command, command.timeoutMs ?? DEFAULT_TIMEOUT_MS)
+    if (outcome) return outcome
     return this.#parts.commands.call(owner, session, command)
   }
 
@@ -95,9 +100,10 @@ export class NodeService implements Nodes {
   }
 
   async #revoke(nodeId: string, note: () => Promise<void>): Promise<void> {
-    const { directory, pairing, hub, commands } = this.#parts
+    const { directory, pairing, hub, reach, commands } = this.#parts
     const revoked = await directory.revoke(nodeId)
     hub.revoked(nodeId)
+    reach.changed(nodeId)
     if (revoked) {
       await pairing.forget(nodeId, revoked.pairing)
       await note()
@@ -106,18 +112,20 @@ export class NodeService implements Nodes {
   }
 
   async setScopes(caller: Caller, nodeId: string, scopes: string[]): Promise<Node> {
-    const { directory, hub, audit } = this.#parts
+    const { directory, hub, reach, audit } = this.#parts
     await directory.visible(caller, nodeId)
     if (!(await directory.setScopes(nodeId, scopes))) throw notFound('Node')
     hub.scopesSet(nodeId, scopes)
+    reach.changed(nodeId)
     await audit.record(caller, { action: 'nodes.permissions', target: nodeId, details: { scopes } })
     return this.#shown(caller, nodeId)
   }
 
   async rotateToken(caller: Caller, nodeId: string): Promise<{ token: string; oldTokenUntil: string | null }> {
-    const { directory, hub, audit } = this.#parts
+    const { directory, hub, reach, audit } = this.#parts
     const rotated = await directory.rotate(await directory.visible(caller, nodeId))
     if (rotated.oldTokenUntil !== null) hub.rotated(nodeId, rotated.oldTokenUntil)
+    reach.changed(nodeId)
     await audit.record(caller, { action: 'nodes.rotateToken', target: nodeId })
     return rotated
   }
@@ -129,7 +137,8 @@ export class NodeService implements Nodes {
   }
 
   async #shown(caller: Caller, nodeId: string): Promise<Node> {
-    return toNode(await this.#parts.directory.visible(caller, nodeId), this.#parts.presence)
+    const row = await this.#parts.directory.visible(caller, nodeId)
+    return toNode(row, (await this.#parts.reach.sights([nodeId])).get(nodeId))
   }
 }
 

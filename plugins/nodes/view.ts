@@ -1,16 +1,16 @@
 import type { z } from 'zod'
+import type { Sight } from './between.js'
 import type { Node } from './contract.js'
-import type { Presence } from './presence.js'
 import type { CommandRecord, PendingNode } from './records.js'
 import type { CommandRow, NodeRow, PairingRow } from './rows.js'
 
 /** A node as it is shown: what is stored, and what is known of it now. */
-export const toNode = (row: NodeRow, presence: Presence): Node => {
-  const present = row.state === 'approved' ? presence.get(row.id) : undefined
+export const toNode = (row: NodeRow, seen: Sight | undefined): Node => {
+  const present = row.state === 'approved' ? seen : undefined
   const beat = present?.heartbeat
   const platform = beat?.platform ?? row.platform
   const version = beat?.version ?? row.version
-  const lastSeenAt = present ? (presence.seenAt(row.id)?.toISOString() ?? null) : row.lastSeenAt
+  const lastSeenAt = present?.seenAt ?? row.lastSeenAt
   return {
     id: row.id,
     name: row.name,
@@ -21,8 +21,8 @@ export const toNode = (row: NodeRow, presence: Presence): Node => {
     ownerId: row.ownerId,
     createdAt: row.createdAt,
     updatedAt: row.updatedAt,
-    ...(present ? { transport: present.session?.transport.name ?? 'polling' } : {}),
-    ...(present?.session ? { protocolVersion: present.session.version } : {}),
+    ...(present ? { transport: present.transport } : {}),
+    ...(present?.protocolVersion === undefined ? {} : { protocolVersion: present.protocolVersion }),
     ...(platform === null ? {} : { platform }),
     ...(version === null ? {} : { version }),
     ...(lastSeenAt === null ? {} : { lastSeenAt }),

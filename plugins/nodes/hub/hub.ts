@@ -1,3 +1,4 @@
+import { isDeepStrictEqual } from 'node:util'
 import { GatewayError } from '../../../core/errors.js'
 import type { Log } from '../../../core/log.js'
 import type { Audit } from '../../audit/contract.js'
@@ -164,6 +165,20 @@ export class Hub {
     const { presence } = this.#parts
     presence.session(nodeId)?.end('admin_revoked', false)
     presence.gone(nodeId)
+  }
+
+  /** Something about the node changed on disk, by whichever gateway: its approval, its scopes, its token. */
+  async changed(nodeId: string): Promise<void> {
+    const { directory, presence } = this.#parts
+    const node = await directory.find(nodeId)
+    if (node?.state !== 'approved') {
+      this.revoked(nodeId)
+      return
+    }
+    const session = presence.session(nodeId)
+    if (!session) return
+    if (!isDeepStrictEqual(session.scopes, node.scopes)) this.scopesSet(nodeId, node.scopes)
+    if (session.tokenHash !== node.tokenHash) this.rotated(nodeId, node.oldTokenUntil ?? new Date().toISOString())
   }
 
   /** A connection that an old token proved lasts no longer than that token. */

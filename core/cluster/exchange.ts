@@ -1,0 +1,181 @@
+import { LRUCache } from 'lru-cache'
+import { catalogue, GatewayError, rateLimited, serviceUnavailable, type ErrorCode } from '../errors.js'
+import { newId } from '../id.js'
+import type { Log } from '../log.js'
+import { Unreachable, type AskOptions, type RequestRef } from './cluster.js'
+import type { Failure, Message } from './envelope.js'
+
+/** Requests of this gateway that wait for their answers, and of others that are worked on here. */
+const MAX_PENDING = 10_000
+const MAX_WORKING = 10_000
+/** Characters of requests that are kept to be asked again. */
+const MAX_KEPT = 64 * 1024 * 1024
+/** How long a patient request outlasts an absence of the bus, in milliseconds. */
+export const PATIENCE_MS = 5_000
+const ASK_AGAIN_MS = 100
+/** Answers kept for who asks again, and requests that are known to be answered. */
+const ANSWERS = { max: 2_000, maxSize: 8 * 1024 * 1024, ttl: 30_000 }
+const MAX_ANSWERED = 50_000
+
+interface Pending {
+  gateway: string
+  text: string
+  isPatient: boolean
+  settle: (outcome: { result: unknown } | { error: Error }) => void
+}
+
+interface Parts {
+  /** Sends to a gateway. False: it cannot be sent now. */
+  send: (gateway: string, message: string, onUnheard?: () => void) => boolean
+  /** For how long the bus has been away, and for how long it has been back, in milliseconds. */
+  awayMs: () => number
+  backMs: () => number
+  log: Log
+}
+
+type Handler = { ref: RequestRef<unknown, unknown>; handle: (argument: unknown) => Promise<unknown> }
+
+/** Requests between gateways: each asked for at most as long as it may take, and answered once. */
+export class Exchange {
+  readonly #parts: Parts
+  readonly #handlers = new Map<string, Handler>()
+  readonly #pending = new Map<string, Pending>()
+  #kept = 0
+  readonly #working = new Set<string>()
+  readonly #answers = new LRUCache<string, string>({ ...ANSWERS, sizeCalculation: text => text.length })
+  readonly #answered = new LRUCache<string, true>({ max: MAX_ANSWERED })
+
+  constructor(parts: Parts) {
+    this.#parts = parts
+  }
+
+  answer<A, R>(ref: RequestRef<A, R>, handle: (argument: A) => Promise<R>): () => void {
+    this.#handlers.set(ref.id, { ref, handle: handle as Handler['handle'] })
+    return () => this.#handlers.delete(ref.id)
+  }
+
+  async ask<A, R>(gateway: string, ref: RequestRef<A, R>, argument: A, { timeoutMs, patient = false }: AskOptions): Promise<R> {
+    if (this.#pending.size >= MAX_PENDING) throw rateLimited(1, 'Too many requests wait for other gateways')
+    const id = newId('ask')
+    const text = JSON.stringify({ t: 'ask', id, m: ref.id, a: argument } satisfies Message)
+    if (this.#kept + text.length > MAX_KEPT) throw rateLimited(1, 'Too much waits for other gateways')
+    const result = await new Promise<unknown>((resolve, reject) => {
+      const late = setTimeout(() => {
+        settle({ error: new Unreachable(`The gateway with it did not answer within ${String(timeoutMs)} ms`, true) })
+      }, timeoutMs)
+      const settle: Pending['settle'] = outcome => {
+        if (!this.#pending.delete(id)) return
+        this.#kept -= text.length
+        clearTimeout(late)
+        if ('error' in outcome) reject(outcome.error)
+        else resolve(outcome.result)
+      }
+      this.#pending.set(id, { gateway, text, isPatient: patient, settle })
+      this.#kept += text.length
+      this.#send(id)
+    })
+    return ref.result.parse(result)
+  }
+
+  /** A message of another gateway. False: it makes no sense here. */
+  receive(from: string, message: Message): boolean {
+    if (message.t === 'ask') return this.#work(from, message)
+    if (message.t === 'tell') return false
+    const pending = this.#pending.get(message.id)
+    // An answer that came too late, or twice.
+    if (!pending) return true
+    if (pending.gateway !== from) return false
+    pending.settle(message.t === 'done' ? { result: message.r } : { error: toError(message.e) })
+    return true
+  }
+
+  /** The bus went away: who cannot wait hears of it now. */
+  away(): void {
+    for (const { isPatient, settle } of [...this.#pending.values()]) if (!isPatient) settle(lost)
+  }
+
+  /** The bus is still away. */
+  stillAway(): void {
+    if (this.#parts.awayMs() > PATIENCE_MS) for (const { settle } of [...this.#pending.values()]) settle(lost)
+  }
+
+  /** The bus is back: what was asked before may not have arrived, and neither its answer. */
+  back(): void {
+    for (const id of [...this.#pending.keys()]) this.#send(id)
+  }
+
+  /** These gateways are alive, and no others. */
+  living(gateways: ReadonlySet<string>): void {
+    if (this.#parts.backMs() < PATIENCE_MS) return
+    for (const { gateway, settle } of [...this.#pending.values()]) if (!gateways.has(gateway)) settle(lost)
+  }
+
+  close(): void {
+    for (const { settle } of [...this.#pending.values()]) settle({ error: serviceUnavailable('The gateway is stopping') })
+  }
+
+  #send(id: string): void {
+    const pending = this.#pending.get(id)
+    if (!pending) return
+    const { gateway, text, isPatient, settle } = pending
+    const unheard = (): void => {
+      // After an absence the other gateway may come back a little later than this one.
+      if (isPatient && this.#parts.backMs() < PATIENCE_MS) setTimeout(() => this.#send(id), ASK_AGAIN_MS)
+      else settle({ error: new Unreachable('The gateway with it is gone', false) })
+    }
+    if (this.#parts.send(gateway, text, unheard)) return
+    const awayMs = this.#parts.awayMs()
+    if (isPatient && awayMs > 0 && awayMs <= PATIENCE_MS) return
+    settle({ error: new Unreachable('The other gateways cannot be reached', false) })
+  }
+
+  #work(from: string, { id, m, a }: Extract<Message, { t: 'ask' }>): boolean {
+    const handler = this.#handlers.get(m)
+    const argument = handler?.ref.argument.safeParse(a)
+    const key = `${from} ${id}`
+    if (this.#working.has(key)) return true
+    if (this.#answered.has(key)) {
+      this.#parts.send(
+        from,
+        this.#answers.get(key) ?? failure(id, { code: 'service_unavailable', message: 'Answered before', details: {} }),
+      )
+      return true
+    }
+    if (!handler || !argument?.success) {
+      this.#parts.send(from, failure(id, { code: 'invalid_request', message: 'The request is not understood here', details: {} }))
+      return false
+    }
+    if (this.#working.size >= MAX_WORKING) {
+      this.#parts.send(from, failure(id, { code: 'rate_limited', message: 'The gateway with it has too much to do', details: {} }))
+      return true
+    }
+    this.#working.add(key)
+    handler
+      .handle(argument.data)
+      .then(
+        r => JSON.stringify({ t: 'done', id, r } satisfies Message),
+        (error: unknown) => failure(id, this.#toFailure(error, m)),
+      )
+      .then(text => {
+        this.#working.delete(key)
+        this.#answered.set(key, true)
+        this.#answers.set(key, text)
+        this.#parts.send(from, text)
+      })
+      .catch((error: unknown) => this.#parts.log.error({ err: error }, `the answer to ${m} of another gateway could not be sent`))
+    return true
+  }
+
+  #toFailure(error: unknown, what: string): Failure {
+    if (error instanceof GatewayError) return { code: error.code, message: error.message.slice(0, 10_000), details: error.details }
+    this.#parts.log.error({ err: error }, `${what}, asked for by another gateway, failed`)
+    return { code: 'internal_error', message: 'Something went wrong in the other gateway', details: {} }
+  }
+}
+
+const lost = { error: new Unreachable('The connection to the gateway with it was lost', true) }
+
+const failure = (id: string, e: Failure): string => JSON.stringify({ t: 'failed', id, e } satisfies Message)
+
+const toError = ({ code, message, details }: Failure): Error =>
+  Object.hasOwn(catalogue, code) ? new GatewayError(code as ErrorCode, message, { details }) : new Error(message)

@@ -1,0 +1,87 @@
+import { randomBytes } from 'node:crypto'
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { MongoClient } from 'mongodb'
+import { ADMIN } from './gateway.js'
+import { launchGateway, type GatewayProcess } from './gatewayProcess.js'
+import { hasRedis, startRedis, type TestRedis } from './redis.js'
+import { waitFor } from './waitFor.js'
+
+const mongoUri = process.env.MONGODB_URI
+
+/** What is missing to run several gateways; `undefined`: nothing. */
+export const lackingForCluster = mongoUri === undefined ? 'MONGODB_URI is not set' : hasRedis ? undefined : 'there is no redis-server'
+
+/** Several gateways in processes of their own, on one database and one Redis. */
+export interface TestCluster {
+  redis: TestRedis
+  gateways: GatewayProcess[]
+  /** An administrator's token, good at each of them. */
+  admin: string
+  /** Starts the gateway of this number, again or for the first time, at the port that it had. */
+  start(index: number): Promise<GatewayProcess>
+  close(): Promise<void>
+}
+
+/** How long a gateway that was killed is taken for alive, in seconds. */
+const LEASE_SECONDS = 2
+
+export const startCluster = async (
+  count: number,
+  settings: Record<string, string> = {},
+  launch: typeof launchGateway = launchGateway,
+): Promise<TestCluster> => {
+  const redis = await startRedis({ password: 'secret of the cluster' })
+  const database = `agent-gateway-test-${randomBytes(4).toString('hex')}`
+  const directories = await Promise.all(Array.from({ length: count }, () => mkdtemp(join(tmpdir(), 'cluster-test-'))))
+  const ports = directories.map(() => '0')
+  const vaultKey = randomBytes(32).toString('base64')
+  const gateways: GatewayProcess[] = []
+  const limits = Object.fromEntries(['Read', 'Write', 'Decision', 'Node'].map(name => [`Service:RateLimits:${name}`, '0']))
+
+  const start = async (index: number): Promise<GatewayProcess> => {
+    const common = { 'Service:Admin:Password': ADMIN.password, 'Service:Cluster:Lease': String(LEASE_SECONDS), ...limits }
+    const env = {
+      Service__Store__MongoUri: new URL(`/${database}`, mongoUri).href,
+      Service__Cluster__RedisUri: redis.uri,
+      Service__Vault__Key: vaultKey,
+    }
+    const gateway = await launch({
+      dataDir: directories[index] ?? '',
+      settings: { ...common, 'Service:Port': ports[index] ?? '0', ...settings },
+      env,
+    })
+    ports[index] = new URL(gateway.url).port
+    gateways[index] = gateway
+    return gateway
+  }
+  const close = async (): Promise<void> => {
+    for (const gateway of gateways) gateway.kill('SIGCONT')
+    await Promise.all(gateways.map(gateway => gateway.stop()))
+    await redis.close()
+    await Promise.all(directories.map(directory => rm(directory, { recursive: true, force: true, maxRetries: 5 })))
+    const client = await MongoClient.connect(mongoUri ?? '')
+    await client.db(database).dropDatabase()
+    await client.close()
+  }
+  try {
+    // The first makes the administrator and the indexes.
+    const first = await start(0)
+    for (let index = 1; index < count; index++) await start(index)
+    const admin = (await first.call('POST', '/auth/login', { body: ADMIN })).body.token as string
+    const cluster = { redis, gateways, admin, start, close }
+    await allKnown(cluster)
+    return cluster
+  } catch (error) {
+    await close()
+    throw error
+  }
+}
+
+/** Waits until each gateway knows of as many as there are. */
+export const allKnown = ({ gateways, admin }: Pick<TestCluster, 'gateways' | 'admin'>, count = gateways.length): Promise<unknown> =>
+  waitFor('the gateways to know each other', async () => {
+    const states = await Promise.all(gateways.map(gateway => gateway.call('GET', '/ops/health', { token: admin })))
+    return states.every(({ body }) => body.cluster.gateways === count && body.cluster.isReachable)
+  })
