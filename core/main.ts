@@ -10,23 +10,28 @@ import { coreSettings } from './settings.js'
 import { explainStart } from './startFailure.js'
 import { areas, plugins } from '../plugins/index.js'
 
-const USAGE = `usage: agent-gateway [--config FILE] [--default KEY=VALUE]...
+const USAGE = `usage: agent-gateway [--config FILE] [--default KEY=VALUE]... [reset-password EMAIL]
 
   --config FILE         the configuration file (default: $SERVICE_CONFIG, else service.json in the data directory)
   --default KEY=VALUE   the lowest layer of configuration, for example Service:Plugins:Enabled=true
+  reset-password EMAIL  gives the user a new random password, prints it, and ends the user's sessions; the gateway may run or not
 `
 
 /** How long a stop may take before the process ends itself, in milliseconds. */
 const STOP_DEADLINE_MS = 60_000
 
 const main = async (): Promise<void> => {
-  const { config: configFile, default: defaultPairs = [], help } = readArguments()
+  const { config: configFile, default: defaultPairs = [], help, command } = readArguments()
   if (help) {
     process.stdout.write(USAGE)
     return
   }
   const defaults = Object.fromEntries(defaultPairs.map(splitPair))
   const config = new Config({ file: configFile ?? process.env.SERVICE_CONFIG ?? defaultConfigFile(defaults), defaults, env: process.env })
+  if (command) {
+    await resetPassword(config.bind(coreSettings.dataDir).get(), command.email)
+    return
+  }
   const log = createLog({ level: 'info' })
   const level = config.bind(coreSettings.logLevel)
   log.level = level.get()
@@ -49,14 +54,41 @@ const main = async (): Promise<void> => {
   process.stdout.write(`listening on ${url}\n`)
 }
 
-const readArguments = (): { config?: string; default?: string[]; help?: boolean } => {
+interface Arguments {
+  config?: string
+  default?: string[]
+  help?: boolean
+  command?: { email: string }
+}
+
+const readArguments = (): Arguments => {
   try {
-    return parseArgs({
+    const { values, positionals } = parseArgs({
       options: { config: { type: 'string' }, default: { type: 'string', multiple: true }, help: { type: 'boolean', short: 'h' } },
-    }).values
+      allowPositionals: true,
+    })
+    const [name, email, ...rest] = positionals
+    if (name === undefined) return values
+    if (name !== 'reset-password' || email === undefined || rest.length > 0) throw new Error(`${positionals.join(' ')} is no command`)
+    return { ...values, command: { email } }
   } catch (error) {
     throw new StartError(`${(error as Error).message}\n${USAGE}`, { cause: error })
   }
+}
+
+const resetPassword = async (dataDir: string, email: string): Promise<void> => {
+  const { askForReset } = await import('../plugins/identity/passwordResets.js')
+  const result = await askForReset(dataDir, email).catch((error: unknown) => error as Error)
+  if (result instanceof Error) {
+    process.stderr.write(`The password of ${email} was not reset: ${result.message}\n`)
+    process.exitCode = 1
+    return
+  }
+  const { password, applied } = result
+  const when = applied
+    ? 'It is in force, and the sessions of before are ended.'
+    : `No gateway runs on ${dataDir}: it comes into force at the next start, if that is within an hour.`
+  process.stdout.write(`The new password of ${email} is ${password}\n${when} It is shown only this once.\n`)
 }
 
 const splitPair = (pair: string): [string, string] => {

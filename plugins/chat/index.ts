@@ -35,7 +35,7 @@ export default definePlugin({
     const holder = new Holder()
     const attachments = new Attachments()
     const ledger = new TaskLedger(store, holder, () => settings.retentionDays.get())
-    const replies = new Replies(tasks, log)
+    const replies = new Replies(tasks, holder, log)
     const turn = new Turn({ ...needs, ledger, sessions, messages, attachments, historyCharacters: () => settings.historyCharacters.get() })
     const runner = new TaskRunner({
       ledger,

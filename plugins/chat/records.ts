@@ -72,7 +72,8 @@ export interface TaskRow {
   outcome?: Outcome
   error?: TaskError
   replyMessageId?: string
-  delivery?: { state: 'pending' | 'delivered'; attempts: number; nextAt: string; text: string }
+  /** `by`: the gateway that hands it over, until `nextAt`. */
+  delivery?: { state: 'pending' | 'delivered'; attempts: number; nextAt: string; text: string; by?: string | null }
   createdAt: string
   updatedAt: string
   startedAt?: string

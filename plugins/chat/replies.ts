@@ -1,3 +1,4 @@
+import { isStale, type Holder } from '../../core/lease.js'
 import type { Log } from '../../core/log.js'
 import type { ScopedHandle } from '../../core/store/collection.js'
 import type { OutgoingReply } from './contract.js'
@@ -8,27 +9,32 @@ type Sink = (reply: OutgoingReply) => Promise<void>
 /** After a failed delivery: 1 s · 2ⁿ, at most 5 minutes, until the task's retention ends. */
 const FIRST_BACK_OFF_MS = 1_000
 const MAX_BACK_OFF_MS = 300_000
-/** A sink has this long; meanwhile, and a little longer, no other gateway tries the same reply. */
+/** A sink has this long; meanwhile, and a little longer, no other gateway tries the same reply, unless the one that does is gone. */
 const SINK_TIMEOUT_MS = 30_000
 const DELIVERY_LEASE_MS = 45_000
 const CONCURRENCY = 16
 /** The longest wait before the store is looked at again: others may have left replies behind. */
 const MAX_SLEEP_MS = 10_000
+/** Hand-overs looked at at once for gateways that are gone. */
+const MAX_HANDED_OVER = 500
 
 export const deliveryBackOff = (attempts: number): number => Math.min(MAX_BACK_OFF_MS, FIRST_BACK_OFF_MS * 2 ** Math.min(attempts - 1, 20))
 
 /** Brings replies back to where their messages came from, at least once each, in order within a session. */
 export class Replies {
   readonly #tasks: ScopedHandle<TaskRow>
+  readonly #holder: Holder
   readonly #log: Log
   readonly #sinks = new Map<string, Sink>()
   #timer: NodeJS.Timeout | undefined
   #round: Promise<void> | undefined
   #again = false
+  #lookedAt = 0
   #open = false
 
-  constructor(tasks: ScopedHandle<TaskRow>, log: Log) {
+  constructor(tasks: ScopedHandle<TaskRow>, holder: Holder, log: Log) {
     this.#tasks = tasks
+    this.#holder = holder
     this.#log = log
   }
 
@@ -69,6 +75,7 @@ export class Replies {
     try {
       const kinds = [...this.#sinks.keys()]
       if (kinds.length === 0) return
+      if (Date.now() - this.#lookedAt >= MAX_SLEEP_MS) await this.#takeBack()
       const pending = { 'delivery.state': 'pending', 'origin.kind': { $in: kinds } }
       const now = new Date().toISOString()
       const due = await this.#tasks.everyone.find(
@@ -84,6 +91,16 @@ export class Replies {
     }
   }
 
+  /** What a gateway that is gone was handing over is due now. */
+  async #takeBack(): Promise<void> {
+    this.#lookedAt = Date.now()
+    const handedOver = { 'delivery.state': 'pending', 'delivery.by': { $nin: [null, this.#holder.id] } }
+    for (const task of await this.#tasks.everyone.find(handedOver, { limit: MAX_HANDED_OVER })) {
+      const { by, nextAt: until = '' } = task.delivery ?? {}
+      if (by && isStale({ by, until })) await this.#change(task, { 'delivery.by': null, 'delivery.nextAt': inMs(0) })
+    }
+  }
+
   #sleepUntil(nextAt: string | undefined): void {
     if (!this.#open) return
     const wait = nextAt === undefined ? MAX_SLEEP_MS : Math.min(MAX_SLEEP_MS, Math.max(0, Date.parse(nextAt) - Date.now()))
@@ -93,17 +110,21 @@ export class Replies {
   async #deliver(task: OwnedTask): Promise<void> {
     if (await this.#waitsForEarlier(task)) return
     const attempts = (task.delivery?.attempts ?? 0) + 1
-    const mine = await this.#change(task, { 'delivery.attempts': attempts, 'delivery.nextAt': inMs(DELIVERY_LEASE_MS) })
+    const mine = await this.#change(task, {
+      'delivery.attempts': attempts,
+      'delivery.nextAt': inMs(DELIVERY_LEASE_MS),
+      'delivery.by': this.#holder.id,
+    })
     const sink = this.#sinks.get(task.origin?.kind ?? '')
     if (!mine || !sink) return
     try {
       await withTimeout(sink(replyOf(mine)))
-      await this.#change(mine, { 'delivery.state': 'delivered', 'delivery.text': '' })
+      await this.#change(mine, { 'delivery.state': 'delivered', 'delivery.text': '', 'delivery.by': null })
       await this.#wakeNext(task)
     } catch (error) {
       const nextAt = inMs(deliveryBackOff(attempts))
       this.#log.warn({ err: error, task: task.id, attempts, nextAt }, 'a reply could not be delivered yet')
-      await this.#change(mine, { 'delivery.nextAt': nextAt })
+      await this.#change(mine, { 'delivery.nextAt': nextAt, 'delivery.by': null })
     }
   }
 

@@ -17,6 +17,7 @@ import { ensureAdministrator } from './firstRun.js'
 import { LastUse } from './lastUse.js'
 import { Login } from './login.js'
 import { LoginThrottle } from './loginThrottle.js'
+import { PasswordResets } from './passwordResets.js'
 import { Passwords } from './passwords.js'
 import { Removals } from './removals.js'
 import { authRoutes } from './routes.js'
@@ -61,6 +62,7 @@ export default definePlugin({
     removals: collection.global<RemovalRow>({ indexes: [{ fields: { dueAt: 1 } }] }),
   },
   settings: {
+    dataDir: coreSettings.dataDir,
     host: coreSettings.host,
     corsOrigins: coreSettings.corsOrigins,
     /** Requests without credentials are the administrator's. For development on loopback only. */
@@ -99,6 +101,10 @@ export default definePlugin({
     await users.recover()
     const first = { email: normaliseEmail(settings.adminEmail.get()), password: settings.adminPassword.get() }
     await ensureAdministrator(users, first, { show: showOnTerminal, log })
+
+    const resets = new PasswordResets({ dataDir: settings.dataDir.get(), users, audit: needs.audit, log })
+    context.onStop(() => resets.stop())
+    await resets.start()
 
     const autoAdmin = autoAdminOn ? new AutoAdmin(users, settings.corsOrigins.get()) : undefined
     const authenticate: Authenticate = ({ bearer, headers }) => {

@@ -113,6 +113,17 @@ export class Users {
       ...(changes.email === undefined ? {} : { email: normaliseEmail(changes.email) }),
       ...(password === undefined ? {} : { passwordHash: await this.#parts.passwords.hash(password) }),
     }
+    return this.#change(id, set)
+  }
+
+  /** For the operator at the machine. Ends the user's sessions; API tokens stay. Rejects with `not_found`. */
+  async resetPassword(email: string, passwordHash: string): Promise<UserRow> {
+    const row = await this.byEmail(email)
+    if (!row) throw notFound(`User ${email}`)
+    return this.#change(row.id, { passwordHash })
+  }
+
+  async #change(id: string, set: Partial<UserRow>): Promise<UserRow> {
     for (let attempt = 0; attempt < MAX_ATTEMPTS; attempt += 1) {
       const row = await this.byId(id)
       if (!row) throw notFound('User')

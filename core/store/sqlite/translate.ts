@@ -44,7 +44,7 @@ export const translate = (filter: JsonObject, facts: FieldFacts): Translation =>
   return { ...conjunction(terms), residual: Object.keys(residual).length > 0 ? residual : undefined }
 }
 
-const isListOfIds = (condition: unknown): boolean => isCondition(condition) && Array.isArray((condition).$in)
+const isListOfIds = (condition: unknown): boolean => isCondition(condition) && Array.isArray(condition.$in)
 
 const conjunction = (terms: Term[]): { where: string; params: SqlValue[] } => ({
   where: terms.length === 0 ? '1' : terms.map(({ sql }) => sql).join(' AND '),

@@ -2,9 +2,15 @@ import assert from 'node:assert/strict'
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { Holder } from '../../../core/lease.js'
+import { createLog } from '../../../core/log.js'
+import { openSqliteStore } from '../../../core/store/sqlite.js'
+import { collections } from '../../../plugins/chat/collections.js'
 import { chat as chatRef, type Chat, type OutgoingReply } from '../../../plugins/chat/contract.js'
-import { deliveryBackOff } from '../../../plugins/chat/replies.js'
+import type { TaskRow } from '../../../plugins/chat/records.js'
+import { deliveryBackOff, Replies } from '../../../plugins/chat/replies.js'
 import type { TestGateway } from '../../support/gateway.js'
+import { openCollection, temporaryDirectory } from '../../support/store.js'
 import { waitFor } from '../../support/waitFor.js'
 import { Endpoint, providerSettings, refuse, say } from '../models/endpoint.js'
 import { admin, ownerOf, startConversations, type Speaker } from './conversation.js'
@@ -113,6 +119,44 @@ describe('replies to where a message came from', () => {
     await chat.send(owner, { message: 'another', origin })
     await waitFor('the next reply arrives', () => got.length === 2)
     assert.notEqual(got[1]!.taskId, taskId)
+  })
+
+  it('that a killed gateway was handing over are brought by the next one at once', async () => {
+    const directory = await temporaryDirectory()
+    const store = await openSqliteStore({ file: join(directory.path, 'store.db') })
+    try {
+      const tasks = await openCollection(store, 'chat.tasks', collections.tasks)
+      const owner = { tenant: null, userId: 'u1' }
+      const now = new Date().toISOString()
+      const delivery = { state: 'pending', attempts: 0, nextAt: now, text: 'the reply' }
+      const task = { id: 'tsk_1', sessionId: 'ses_1', turn: 1, status: 'succeeded', stage: 'done', origin, delivery, createdAt: now }
+      await tasks.for(owner).insertOne(task as unknown as TaskRow)
+      const log = createLog({ level: 'silent', write: () => undefined })
+      const [killed, next] = [new Holder(), new Holder()]
+      const first = new Replies(tasks, killed, log)
+      let asked = 0
+      let letGo = (): void => undefined
+      first.onReply('channel', () => {
+        asked += 1
+        return new Promise(resolve => (letGo = resolve))
+      })
+      first.start()
+      await waitFor('the hand-over to begin', () => asked === 1)
+      const second = new Replies(tasks, next, log)
+      const got: OutgoingReply[] = []
+      second.onReply('channel', keepIn(got))
+      killed.close()
+      second.start()
+      await waitFor('the reply', () => got.length === 1, 5_000)
+      await waitFor('it to be noted', async () => (await tasks.for(owner).findOne({ id: 'tsk_1' }))?.delivery?.state === 'delivered')
+      letGo()
+      await Promise.all([first.stop(), second.stop()])
+      next.close()
+      assert.equal(got.length, 1)
+    } finally {
+      await store.close()
+      await directory.remove()
+    }
   })
 
   it('wait longer after each failure, up to five minutes', () => {

@@ -4,6 +4,7 @@ import memory from '../../../plugins/memory/index.js'
 import tools from '../../../plugins/tools/index.js'
 import { tools as toolsRef } from '../../../plugins/tools/contract.js'
 import { startGateway, type TestGateway } from '../../support/gateway.js'
+import { identityPlugins } from '../identity/identityPlugins.js'
 
 describe('memory', () => {
   let gateway: TestGateway
@@ -12,7 +13,7 @@ describe('memory', () => {
   const bob = { tenant: null, userId: 'usr_bob' }
 
   beforeEach(async () => {
-    gateway = await startGateway({ plugins: [memory, tools] })
+    gateway = await startGateway({ plugins: [...identityPlugins, memory, tools] })
     service = gateway.service(memoryRef)
   })
   afterEach(() => gateway.stop())
