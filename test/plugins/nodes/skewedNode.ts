@@ -5,7 +5,7 @@ const RealDate = Date
 globalThis.Date = class extends RealDate {
   constructor(...args: [] | ConstructorParameters<typeof Date>) {
     if (args.length === 0) super(RealDate.now() + Number(offset))
-    else super(...(args as ConstructorParameters<typeof Date>))
+    else super(...args)
   }
 
   static override now(): number {
