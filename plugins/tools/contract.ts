@@ -16,7 +16,7 @@ export interface ToolContext {
    */
   signal: AbortSignal
   /** Waits for a person, who may take long: the task takes no place from others meanwhile. */
-  resting<T>(work: () => Promise<T>): Promise<T>
+  resting: <T>(work: () => Promise<T>) => Promise<T>
 }
 
 /** The reason of a task's signal when the gateway stops, and the task is run again at its next start. */
