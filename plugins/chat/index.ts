@@ -44,7 +44,7 @@ export default definePlugin({
       log,
       concurrency: () => settings.concurrency.get(),
       stopGraceMs: () => settings.stopGraceMs.get(),
-      run: (task, signal) => turn.run(task, signal),
+      run: (task, signal, resting) => turn.run(task, signal, resting),
       onSettled: () => replies.wake(),
     })
     const taskList = new Tasks({

@@ -13,6 +13,8 @@ const MAX_ATTEMPTS = 3
 const SCAN_MS = 5_000
 const SCAN_BATCH = 32
 const MAX_HELD = 1_000
+/** Tasks that wait for a person and take no place; those beyond it take theirs. */
+const MAX_RESTING = 256
 /** Rounds of one look for work; every round rules out at least one session. */
 const MAX_ROUNDS = 100
 
@@ -23,6 +25,9 @@ class TaskTaken extends Error {
   }
 }
 
+/** Waits for a person on behalf of a task. */
+export type Resting = <T>(work: () => Promise<T>) => Promise<T>
+
 interface RunnerNeeds {
   ledger: TaskLedger
   tasks: ScopedHandle<TaskRow>
@@ -32,7 +37,7 @@ interface RunnerNeeds {
   concurrency: () => number
   /** How long running tasks may go on when the gateway stops, in milliseconds. */
   stopGraceMs: () => number
-  run: (task: OwnedTask, signal: AbortSignal) => Promise<Outcome>
+  run: (task: OwnedTask, signal: AbortSignal, resting: Resting) => Promise<Outcome>
   /** After a task ended for good. */
   onSettled: () => void
 }
@@ -50,6 +55,8 @@ interface Run {
 export class TaskRunner {
   readonly #needs: RunnerNeeds
   readonly #running = new Map<string, Run>()
+  /** Tasks that wait for a person, with how many of their tools do. */
+  readonly #resting = new Map<string, number>()
   #timers: NodeJS.Timeout[] = []
   /** Work on a timer, by name: one of each at a time. */
   readonly #chores = new Map<string, Promise<void>>()
@@ -98,7 +105,7 @@ export class TaskRunner {
   }
 
   get #free(): number {
-    return this.#open ? this.#needs.concurrency() - this.#running.size : 0
+    return this.#open ? this.#needs.concurrency() - this.#running.size + Math.min(this.#resting.size, MAX_RESTING) : 0
   }
 
   async #scan(): Promise<void> {
@@ -140,6 +147,7 @@ export class TaskRunner {
     this.#running.set(task.id, run)
     run.done = this.#guard(`run the task ${task.id}`, () => this.#finish(task, abort.signal)).finally(() => {
       this.#running.delete(task.id)
+      this.#resting.delete(task.id)
       this.wake()
     })
   }
@@ -163,7 +171,7 @@ export class TaskRunner {
     if (task.attempts > MAX_ATTEMPTS)
       return failedOutcome('internal_error', `The gateway ended ${MAX_ATTEMPTS} times while it worked on this: send it again`)
     try {
-      const outcome = await run(task, signal)
+      const outcome = await run(task, signal, work => this.#rest(task.id, work))
       signal.throwIfAborted()
       return outcome
     } catch (error) {
@@ -177,6 +185,18 @@ export class TaskRunner {
       }
       log.error({ err: error, task: task.id }, 'a task failed unexpectedly')
       return failedOutcome('internal_error', 'An unexpected error: the log of the gateway says more')
+    }
+  }
+
+  async #rest<T>(id: string, work: () => Promise<T>): Promise<T> {
+    this.#resting.set(id, (this.#resting.get(id) ?? 0) + 1)
+    this.wake()
+    try {
+      return await work()
+    } finally {
+      const left = (this.#resting.get(id) ?? 0) - 1
+      if (left > 0) this.#resting.set(id, left)
+      else this.#resting.delete(id)
     }
   }
 

@@ -6,6 +6,7 @@ import type { ToolContext, Tools } from '../tools/contract.js'
 import type { Attachments } from './attachments.js'
 import { earlierMessages, systemPrompt } from './history.js'
 import type { TaskLedger } from './ledger.js'
+import type { Resting } from './runner.js'
 import { messageIdOf, type MessageRow, type Outcome, type OwnedTask, type SessionRow } from './records.js'
 
 /** Messages read to make the history of; more than a sensible character bound ever takes. */
@@ -37,13 +38,13 @@ export class Turn {
   }
 
   /** Rejects with what went wrong, or with the reason of `signal`. */
-  async run(task: OwnedTask, signal: AbortSignal): Promise<Outcome> {
+  async run(task: OwnedTask, signal: AbortSignal, resting: Resting): Promise<Outcome> {
     const { agents, models, historyCharacters } = this.#needs
     const rows = await this.#placed(task)
     const agent = await agents.get(task, task.agentId)
     const attachments = await this.#needs.attachments.read(task, task.message.attachments ?? [])
     const { permissions } = task
-    const context = { owner: task, agentId: agent.id, sessionId: task.sessionId, taskId: task.id, signal }
+    const context = { owner: task, agentId: agent.id, sessionId: task.sessionId, taskId: task.id, signal, resting }
     const tools = await this.#toolsFor(agent.tools, { ...context, ...(permissions === undefined ? {} : { permissions }) })
     const { text, calls } = await models.generate({
       ...(agent.model === undefined ? {} : { model: agent.model }),

@@ -2,7 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { GatewayError } from '../../core/errors.js'
 import type { Owner } from '../../core/store/collection.js'
 import type { CommandOutcome, NewCommand, Nodes } from '../nodes/contract.js'
-import { TaskInterrupted } from '../tools/contract.js'
+import { TaskInterrupted, type ToolContext } from '../tools/contract.js'
 
 /** How often a command that has not ended is looked at again: what ends it on another gateway is seen then at the latest. */
 const LOOK_MS = 5_000
@@ -19,6 +19,7 @@ interface Performance {
   /** How long the owner may take to decide about it. */
   approvalMs: number
   signal: AbortSignal
+  resting: ToolContext['resting']
 }
 
 /**
@@ -26,7 +27,7 @@ interface Performance {
  * for an approval: then it is withdrawn, and its outcome says so. When the agent's task ends, the command is cancelled,
  * unless the task goes on later and finds it again. Rejects as `Nodes.enqueue` does, and with the reason of `signal`.
  */
-export const perform = async ({ nodes, owner, nodeId, command, approvalMs, signal }: Performance): Promise<CommandOutcome> => {
+export const perform = async ({ nodes, owner, nodeId, command, approvalMs, signal, resting }: Performance): Promise<CommandOutcome> => {
   let outcome = await nodes.enqueue(owner, nodeId, command)
   const { commandId } = outcome
   const started = performance.now()
@@ -39,7 +40,8 @@ export const perform = async ({ nodes, owner, nodeId, command, approvalMs, signa
       const reason = whyGiveUp(waits, nodeId, approvalMs)
       if (reason !== undefined) return await nodes.cancel(owner, commandId, reason)
       const looked = performance.now()
-      outcome = await nodes.wait(owner, commandId, lookMs(waits, approvalMs), signal)
+      const look = (): Promise<CommandOutcome> => nodes.wait(owner, commandId, lookMs(waits, approvalMs), signal)
+      outcome = await (outcome.status === 'awaiting_approval' ? resting(look) : look())
       signal.throwIfAborted()
       if (!isOver(outcome) && performance.now() - looked < PAUSE_MS) await sleep(PAUSE_MS, undefined, { signal })
     }

@@ -74,7 +74,7 @@ export class NodeTools implements ToolSource {
     { node, command, known }: Offer,
     parameters: Record<string, unknown>,
     calls: Map<string, number>,
-    { owner, agentId, sessionId, taskId, signal }: ToolContext,
+    { owner, agentId, sessionId, taskId, signal, resting }: ToolContext,
   ): Promise<unknown> {
     const { nodes, approvalMs } = this.#parts
     const { timeoutMs, ...params } = 'timeoutMs' in known.parameters.shape ? parameters : { ...parameters, timeoutMs: undefined }
@@ -86,7 +86,7 @@ export class NodeTools implements ToolSource {
     // A task that is run again after a crash finds the commands that it sent, however often it sent the same.
     const sent = { command, params, timeoutMs: timeoutMs as number | undefined, agentId, sessionId, key: `${taskId}:${same}:${number}` }
     try {
-      const outcome = await perform({ nodes, owner, nodeId: node.id, command: sent, approvalMs: approvalMs(), signal })
+      const outcome = await perform({ nodes, owner, nodeId: node.id, command: sent, approvalMs: approvalMs(), signal, resting })
       return await this.#show(owner, outcome, `${node.id}-${command.replaceAll('.', '-')}`)
     } catch (error) {
       const refusal = signal.aborted ? undefined : refusalOf(error)

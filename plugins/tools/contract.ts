@@ -15,6 +15,8 @@ export interface ToolContext {
    * can be found again then is better left running.
    */
   signal: AbortSignal
+  /** Waits for a person, who may take long: the task takes no place from others meanwhile. */
+  resting: <T>(work: () => Promise<T>) => Promise<T>
 }
 
 /** The reason of a task's signal when the gateway stops, and the task is run again at its next start. */

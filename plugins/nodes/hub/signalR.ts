@@ -16,6 +16,8 @@ import { HANDSHAKE_LIMIT_MS, type HubProtocol, type ProtocolOptions } from './so
 /** Negotiated and not yet connected; beyond it the oldest is forgotten, and its client negotiates again. */
 const MAX_NEGOTIATED = 50_000
 const NEGOTIATED_MS = 30_000
+/** Clients join what waits to be sent into one frame: the parts of a large result, or several results, of this many times one message. */
+const MAX_JOINED = 4
 
 /** The SignalR JSON hub protocol over WebSockets, for unmodified clients. */
 export const openSignalR = async (hub: Hub, options: ProtocolOptions): Promise<HubProtocol> => {
@@ -40,7 +42,7 @@ class SignalR implements HubProtocol {
     this.#hub = hub
     this.#options = options
     this.#log = options.log
-    this.#admitted = serve(options.maxMessageBytes)
+    this.#admitted = serve(MAX_JOINED * options.maxMessageBytes)
     this.#refused = serve(MAX_UNADMITTED_BYTES)
   }
 
@@ -78,12 +80,13 @@ class SignalR implements HubProtocol {
     this.#hub.admit(claimOf(request.headers.authorization, query, addressOf(request))).then(
       admitted => {
         this.#admitted.handleUpgrade(request, socket, head, connection => {
-          new Connection(connection, this.#hub, this.#log).admitted(admitted, new Meter(maxBytesPerMinute, maxMessageBytes), socket)
+          const meter = new Meter(maxBytesPerMinute, maxMessageBytes)
+          new Connection(connection, this.#hub, this.#log, maxMessageBytes).admitted(admitted, meter, socket)
         })
       },
       (error: unknown) => {
         this.#refused.handleUpgrade(request, socket, head, connection => {
-          new Connection(connection, this.#hub, this.#log).refused(error)
+          new Connection(connection, this.#hub, this.#log, maxMessageBytes).refused(error)
         })
       },
     )
@@ -117,9 +120,11 @@ class Connection {
   readonly #socket: WebSocket
   readonly #hub: Hub
   readonly #log: Log
+  readonly #maxMessageBytes: number
   #session: NodeSession | undefined
 
-  constructor(socket: WebSocket, hub: Hub, log: Log) {
+  constructor(socket: WebSocket, hub: Hub, log: Log, maxMessageBytes: number) {
+    this.#maxMessageBytes = maxMessageBytes
     this.#socket = socket
     this.#hub = hub
     this.#log = log
@@ -181,7 +186,7 @@ class Connection {
     let messages: Record<string, unknown>[]
     try {
       if (isBinary) throw new TypeError('The JSON protocol is text')
-      messages = readFrame(textOf(data))
+      messages = readFrame(textOf(data), this.#maxMessageBytes)
     } catch (error) {
       this.#log.debug({ err: error, nodeId: session.node.id }, 'a frame of a node could not be read')
       this.#socket.send(closing('The frame could not be read', true))
@@ -257,7 +262,7 @@ class SignalRTransport implements Transport {
 
 const handshakeProblem = (data: RawData, isBinary: boolean): string | undefined => {
   try {
-    const [handshake, ...more] = isBinary ? [] : readFrame(textOf(data))
+    const [handshake, ...more] = isBinary ? [] : readFrame(textOf(data), MAX_UNADMITTED_BYTES)
     if (handshake?.protocol === 'json' && Number(handshake.version) >= 1 && more.length === 0) return undefined
   } catch {
     // Not even a message: the same answer.

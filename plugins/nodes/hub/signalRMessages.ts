@@ -11,11 +11,13 @@ export type ClientMessage =
   | { kind: 'close' }
   | { kind: 'other' }
 
-/** The messages of one frame. Throws when it is not whole messages of JSON objects. */
-export const readFrame = (frame: string): Record<string, unknown>[] => {
+/** The messages of one frame. Throws when it is not whole messages of JSON objects, or one of them is longer than `maxLength`. */
+export const readFrame = (frame: string, maxLength: number): Record<string, unknown>[] => {
   if (!frame.endsWith(SEPARATOR)) throw new TypeError('The frame does not end with the record separator')
-  const texts = frame.slice(0, -1)
-  return texts.includes(SEPARATOR) ? texts.split(SEPARATOR).map(readMessage) : [readMessage(texts)]
+  const whole = frame.slice(0, -1)
+  const texts = whole.includes(SEPARATOR) ? whole.split(SEPARATOR) : [whole]
+  if (texts.some(({ length }) => length > maxLength)) throw new RangeError(`A message is longer than ${maxLength} characters`)
+  return texts.map(readMessage)
 }
 
 const readMessage = (text: string): Record<string, unknown> => {

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { memory as memoryRef, type Memory } from '../../../plugins/memory/contract.js'
 import memory from '../../../plugins/memory/index.js'
 import tools from '../../../plugins/tools/index.js'
-import { tools as toolsRef } from '../../../plugins/tools/contract.js'
+import { tools as toolsRef, type ToolContext } from '../../../plugins/tools/contract.js'
 import { startGateway, type TestGateway } from '../../support/gateway.js'
 import { identityPlugins } from '../identity/identityPlugins.js'
 
@@ -63,7 +63,8 @@ describe('memory', () => {
   })
 
   it('serves agents through tools, and a repeated task remembers once', async () => {
-    const context = { owner: alice, agentId: 'agt_1', sessionId: 'ses_1', taskId: 'tsk_1', signal: new AbortController().signal }
+    const { signal } = new AbortController()
+    const context: ToolContext = { owner: alice, agentId: 'agt_1', sessionId: 'ses_1', taskId: 'tsk_1', signal, resting: work => work() }
     const run = (name: string, parameters: unknown): Promise<unknown> => {
       const tool = gateway.service(toolsRef).get(name)!
       return tool.execute(tool.parameters.parse(parameters), context)

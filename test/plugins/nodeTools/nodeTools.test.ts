@@ -172,6 +172,50 @@ describe("an agent with its owner's nodes", () => {
     assert.deepEqual([toolResult(), typed], [{ ok: true, result: { length: 5 } }, ['hello']])
   })
 
+  it('keeps nobody from being answered while it waits for an approval', async () => {
+    await gateway.stop({ keep: true })
+    await start({ 'Service:Chat:Concurrency': '1' }, gateway.dataDir)
+    await nodeWith('desk', ['input.control'])
+    modelThatCalls('nodes_desk_input_type', { text: 'x' })
+    const { taskId } = await me.send('Type something', { agentId: await agentWith(['nodes.*']) })
+    const { id } = await pendingApproval()
+    endpoint.respond = ({ messages }, response) => say(response, messages.at(-1)!.role === 'tool' ? 'Typed' : 'Hello')
+    assert.equal((await me.ask('Hello?')).reply, 'Hello')
+    await me.expect(200, 'POST', `/approvals/${id}/approve`)
+    assert.equal((await me.finished(taskId)).status, 'succeeded')
+    assert.deepEqual(typed, ['x'])
+  })
+
+  it('gets long texts cut, files of any kind as documents, and is told what could not be kept', async () => {
+    await gateway.stop({ keep: true })
+    await start({ 'Service:Documents:MaxDocumentsPerUser': '1' }, gateway.dataDir)
+    const bytes = randomBytes(3000)
+    const read = defineCommand({
+      name: 'file.read',
+      params: { path: string() },
+      run: ({ path }) =>
+        Promise.resolve(
+          path === 'text'
+            ? { content: 'long '.repeat(10_000), encoding: 'utf8' }
+            : { content: bytes.toString('base64'), encoding: 'base64', more: [{ picture: PICTURE.toString('base64') }] },
+        ),
+    })
+    await nodeWith('desk', ['file.read'], [read])
+    const agentId = await agentWith(['nodes.desk.file.*'])
+    const resultOf = async (path: string): Promise<ReturnType<typeof toolResult>['result']> => {
+      modelThatCalls('nodes_desk_file_read', { path })
+      assert.equal((await me.finished((await me.send('Read it', { agentId })).taskId)).status, 'succeeded')
+      return toolResult().result
+    }
+    const text = (await resultOf('text')).content as string
+    assert.ok(text.startsWith('long long ') && text.endsWith('… [cut: 50000 characters]') && text.length < 12_100)
+    const { content, more } = await resultOf('binary')
+    const shown = [content, more[0].picture] as unknown[]
+    const kept = shown.find(value => typeof value === 'object') as { mimeType: string; sizeBytes: number }
+    assert.ok([bytes.length, PICTURE.length].includes(kept.sizeBytes))
+    assert.match(String(shown.find(value => typeof value === 'string')), /^\[(image\/png|application\/octet-stream), not kept: /)
+  })
+
   it('is told of a rejection, and goes on', async () => {
     await nodeWith('desk', ['input.control'])
     modelThatCalls('nodes_desk_input_type', { text: 'rm -rf' })

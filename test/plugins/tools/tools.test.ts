@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { z } from 'zod'
-import { isToolAllowed, tools as toolsRef, type Tool } from '../../../plugins/tools/contract.js'
+import { isToolAllowed, tools as toolsRef, type Tool, type ToolContext } from '../../../plugins/tools/contract.js'
 import tools from '../../../plugins/tools/index.js'
 import { startGateway, type TestGateway } from '../../support/gateway.js'
 
@@ -51,12 +51,13 @@ describe('tools', () => {
 
   it('tell the time in any time zone', async () => {
     const now = gateway.service(toolsRef).get('time.now')!
-    const context = {
+    const context: ToolContext = {
       owner: { tenant: null, userId: 'u' },
       agentId: 'a',
       sessionId: 's',
       taskId: 't',
       signal: new AbortController().signal,
+      resting: work => work(),
     }
     const { utc, local } = (await now.execute(now.parameters.parse({ timeZone: 'Asia/Tokyo' }), context)) as { utc: string; local: string }
     assert.ok(Math.abs(Date.parse(utc) - Date.now()) < 5_000)
