@@ -6,7 +6,7 @@ import { pathToFileURL } from 'node:url'
 import { Unfit } from '../policy.js'
 import { dieWithParent, hasDeathSignal, SURVIVES_KILL } from './reaper.js'
 import { runProbe } from './runProbe.js'
-import { pluginEnvironment, type Launch, type LaunchRequest, type Network, type Tier } from './tier.js'
+import { pluginEnvironment, WATCHED_DISK, type Launch, type LaunchRequest, type Network, type Tier } from './tier.js'
 
 /** Packages of the npm package `deno` that hold the program itself. */
 const PLATFORM_PACKAGES: Record<string, string> = {
@@ -201,7 +201,13 @@ export const deno: Tier = {
         'heap size',
         ...network.enforced,
       ],
-      open: ['memory outside the heap (watched)', 'worker threads', ...network.open, ...(hasDeathSignal ? [] : [SURVIVES_KILL])],
+      open: [
+        'memory outside the heap (watched)',
+        WATCHED_DISK,
+        'worker threads',
+        ...network.open,
+        ...(hasDeathSignal ? [] : [SURVIVES_KILL]),
+      ],
     }
   },
 }

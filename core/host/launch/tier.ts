@@ -1,3 +1,4 @@
+import { MAX_DESCRIPTORS } from '../heldFiles.js'
 import type { Entry } from '../../../sdk/manifest.js'
 
 /** How far a plugin is confined, strongest first. */
@@ -46,6 +47,12 @@ export interface Tier {
   accepts(entry: Entry): boolean
   prepare(request: LaunchRequest): Launch
 }
+
+/** Said of every launch, with what the watch of its use cannot see. */
+export const WATCHED_DISK = `disk space (watched: stored files, and deleted ones that its first ${MAX_DESCRIPTORS} descriptors hold)`
+
+/** Said where a program can make files of memory. */
+export const WATCHED_MEMORY = `memory (watched: resident, and in files of memory that its first ${MAX_DESCRIPTORS} descriptors hold)`
 
 /** The few variables that a plugin gets; nothing of the gateway's own environment beside them. */
 export const pluginEnvironment = (): Record<string, string> => ({
