@@ -3,7 +3,16 @@ import { dirname, join } from 'node:path'
 import { resolveCommand } from '../../../sdk/manifest.js'
 import { denoArguments, denoEnvironment, describeNetwork } from './deno.js'
 import { runProbe } from './runProbe.js'
-import { pluginEnvironment, WATCHED_DISK, WATCHED_MEMORY, type Launch, type LaunchRequest, type Network, type Tier } from './tier.js'
+import {
+  pluginEnvironment,
+  WATCHED_DISK,
+  WATCHED_MEMORY,
+  WHOLE_EXCHANGE,
+  type Launch,
+  type LaunchRequest,
+  type Network,
+  type Tier,
+} from './tier.js'
 
 const BWRAP = ['/usr/bin/bwrap', '/usr/local/bin/bwrap', '/bin/bwrap'].find(path => existsSync(path)) ?? 'bwrap'
 const PLUGIN = '/plugin'
@@ -151,6 +160,7 @@ export const bubblewrap: Tier = {
           : ['worker threads']),
         WATCHED_MEMORY,
         WATCHED_DISK,
+        WHOLE_EXCHANGE,
         ...held.open,
       ],
     }

@@ -1,7 +1,7 @@
 import { realpathSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Launch, LaunchRequest, Tier } from './tier.js'
-import { pluginEnvironment, WATCHED_DISK } from './tier.js'
+import { pluginEnvironment, WATCHED_DISK, WHOLE_EXCHANGE } from './tier.js'
 import { dieWithParent, hasDeathSignal, SURVIVES_KILL } from './reaper.js'
 import { runProbe } from './runProbe.js'
 
@@ -60,6 +60,7 @@ export const nodePermission: Tier = {
         'signals to other processes of this user',
         'memory outside the heap (watched)',
         WATCHED_DISK,
+        WHOLE_EXCHANGE,
         'deliberate escapes: Node calls its permission model a guard against accidents',
         ...(hasDeathSignal ? [] : [SURVIVES_KILL]),
       ],

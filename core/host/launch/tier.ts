@@ -54,6 +54,9 @@ export const WATCHED_DISK = `disk space (watched: stored files, and deleted ones
 /** Said where a program can make files of memory. */
 export const WATCHED_MEMORY = `memory (watched: resident, and in files of memory that its first ${MAX_DESCRIPTORS} descriptors hold)`
 
+/** Said of every launch: what a process may open is settled when it starts, before there is a call. */
+export const WHOLE_EXCHANGE = 'its exchange directory as a whole: the documents of all of its calls under way'
+
 /** The few variables that a plugin gets; nothing of the gateway's own environment beside them. */
 export const pluginEnvironment = (): Record<string, string> => ({
   LANG: 'C.UTF-8',

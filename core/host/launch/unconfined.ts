@@ -2,7 +2,7 @@ import { realpathSync } from 'node:fs'
 import { join } from 'node:path'
 import { resolveCommand } from '../../../sdk/manifest.js'
 import { dieWithParent, hasDeathSignal, SURVIVES_KILL } from './reaper.js'
-import { pluginEnvironment, WATCHED_DISK, WATCHED_MEMORY, type Launch, type Tier } from './tier.js'
+import { pluginEnvironment, WATCHED_DISK, WATCHED_MEMORY, WHOLE_EXCHANGE, type Launch, type Tier } from './tier.js'
 
 /** No confinement at all, for programs that an administrator allowed by name where nothing stronger can hold them. */
 export const unconfined: Tier = {
@@ -31,6 +31,7 @@ export const unconfined: Tier = {
         'signals to other processes of this user',
         WATCHED_MEMORY,
         WATCHED_DISK,
+        WHOLE_EXCHANGE,
         ...(hasDeathSignal ? [] : [SURVIVES_KILL]),
       ],
     }
