@@ -104,7 +104,9 @@ export class PluginHostCore {
     await this.scan().finally(this.#firstScan.resolve)
     await this.#scans.watch()
     this.#useWatch = new UseWatch({
-      intervalMs: this.#limits.memoryCheck,
+      memoryIntervalMs: this.#limits.memoryCheck,
+      storageIntervalMs: this.#limits.storageCheck,
+      dataDir: this.#places.dataDir,
       supervisors: () => this.supervisors,
       directoriesOf: id => [this.#places.of('plugin-data', id), this.#places.of('plugin-exchange', id)],
       onFailure: error => {
@@ -209,6 +211,7 @@ export class PluginHostCore {
         },
       },
       handover: (next, old) => this.hooks.handOver(id, next.process, old?.process),
+      maxDataDirectoryMb: () => this.#options.settings().maxDataDirectoryMb,
       onChange: () => {
         this.hooks.tellChange(id)
       },

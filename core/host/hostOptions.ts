@@ -13,6 +13,8 @@ export interface HostSettings {
   /** Public keys whose archives are trusted, and whether only those may run. */
   trustedKeys: readonly string[]
   requireSignature: boolean
+  /** The most that any plugin may store, whatever its manifest asks for. */
+  maxDataDirectoryMb: number
   /** Plugins of `EXPERIMENTAL_INTERFACES` are used. */
   experimental: boolean
 }

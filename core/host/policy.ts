@@ -26,8 +26,12 @@ export interface HostLimits {
   /** Resident bytes above which a plugin is restarted, and how often that is looked at. */
   maxResidentBytes: number
   memoryCheck: number
+  /** How often it is looked at what plugins have stored. */
+  storageCheck: number
   /** Bytes on disk above which a plugin is ended, where its manifest does not say (`permissions.dataDirectoryMb`). */
   maxStoredBytes: number
+  /** Files and directories above which it is ended, whatever their size. */
+  maxStoredEntries: number
 }
 
 export const defaultLimits: HostLimits = {
@@ -48,7 +52,9 @@ export const defaultLimits: HostLimits = {
   settle: 200,
   maxResidentBytes: 256 * 1024 * 1024,
   memoryCheck: 5_000,
+  storageCheck: 5_000,
   maxStoredBytes: 256 * 1024 * 1024,
+  maxStoredEntries: 100_000,
 }
 
 /** Why a plugin cannot run however often it is started: it rests until its files change. */

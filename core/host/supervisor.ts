@@ -1,6 +1,6 @@
 import { RpcError, type RequestOptions } from '../../sdk/rpc.js'
 import { RpcErrorCode, type HostRequests } from '../../sdk/protocol.js'
-import { storageAllowance, whyTooMuchMemory, whyTooMuchStored } from './allowance.js'
+import { storageAllowance, whyTooMuchMemory, whyTooMuchStored, type StorageAllowance } from './allowance.js'
 import { PluginCrashed } from './crash.js'
 import type { Candidate } from './discovery.js'
 import { Draining } from './draining.js'
@@ -11,7 +11,7 @@ import { Unfit } from './policy.js'
 import { Probation } from './probation.js'
 import { Recovery } from './recovery.js'
 import type { Running } from './running.js'
-import { storedBytes } from './storage.js'
+import { measureStored } from './storage.js'
 import { Starter, type StarterSurroundings } from './starter.js'
 
 export type PluginState =
@@ -22,6 +22,8 @@ const MAX_SHOWN_LINES = 200
 
 /** What a supervisor needs of its host. */
 export interface SupervisorSurroundings extends StarterSurroundings {
+  /** The most that an administrator lets any plugin store. */
+  maxDataDirectoryMb(): number
   onChange(): void
 }
 
@@ -45,6 +47,7 @@ export class Supervisor {
   /** Why the gateway itself ended the process. */
   #endedFor: string | undefined
   #current: Running | undefined
+  #heldBytes = 0
   /** It is unfit under settings that may have changed. */
   #mayFitNow = false
   #liveness: Liveness | undefined
@@ -151,23 +154,32 @@ export class Supervisor {
     }
   }
 
-  /** Restarts it when it takes more memory than it may. `resident` covers everything that it has started. */
-  checkMemory(resident: number | undefined): void {
+  /**
+   * Restarts it when it takes more memory than it may. `resident` covers everything that it has started, `heldBytes` is
+   * what that holds open of deleted files, which counts with what it has stored.
+   */
+  checkMemory(resident: number | undefined, heldBytes: number): void {
     this.residentBytes = resident
+    this.#heldBytes = heldBytes
     const why = resident === undefined ? undefined : whyTooMuchMemory(resident, this.#around.limits)
     if (this.#current && why !== undefined) this.#end(this.#current, why)
+  }
+
+  /** What it may store, as its manifest and the administrator say now. */
+  get storageAllowance(): StorageAllowance {
+    return storageAllowance(this.#current?.candidate ?? this.candidate, this.#around.limits, this.#around.maxDataDirectoryMb())
   }
 
   /** Ends it when it has stored more than it may in the directories that it can write. */
   async checkStorage(directories: readonly string[]): Promise<void> {
     const running = this.#current
     if (!running) return
-    const limit = storageAllowance(running.candidate, this.#around.limits)
-    let stored = 0
-    for (const directory of directories) stored += await storedBytes(directory, limit)
-    this.storedBytes = stored
-    const why = whyTooMuchStored(stored, limit)
-    if (running === this.#current && why !== undefined) this.#end(running, why)
+    const allowance = this.storageAllowance
+    const stored = await measureStored(directories, allowance)
+    if (running !== this.#current) return
+    this.storedBytes = stored.bytes + this.#heldBytes
+    const why = whyTooMuchStored({ ...stored, bytes: this.storedBytes }, allowance)
+    if (why !== undefined) this.#end(running, why)
   }
 
   async #replace(old: Running, candidate: Candidate): Promise<void> {
@@ -302,6 +314,7 @@ export class Supervisor {
     this.#endedFor = undefined
     this.#current = undefined
     this.residentBytes = undefined
+    this.#heldBytes = 0
   }
 
   #complain(error: string): void {

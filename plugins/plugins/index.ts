@@ -39,6 +39,8 @@ export default definePlugin({
     trustedKeys: setting.list('Service:Plugins:TrustedKeys', { default: [], hot: true }),
     /** Only archives that one of the trusted keys signed may run. */
     requireSignature: setting.boolean('Service:Plugins:RequireSignature', { default: false, hot: true }),
+    /** The most that any plugin may store in its data directory, whatever its manifest asks for. */
+    maxDataDirectoryMb: setting.number('Service:Plugins:MaxDataDirectoryMb', { default: 1024, min: 1, hot: true }),
     experimental,
   },
   setup: async ({ needs, store, settings, log, routes, on, onStop }) => {
@@ -54,6 +56,7 @@ export default definePlugin({
         allowUnconfined: settings.allowUnconfined.get(),
         trustedKeys: settings.trustedKeys.get(),
         requireSignature: settings.requireSignature.get(),
+        maxDataDirectoryMb: settings.maxDataDirectoryMb.get(),
         experimental: settings.experimental.get(),
       }),
       stopped: {

@@ -88,6 +88,11 @@ export const describePlugin = (host: PluginHostCore, supervisor: Supervisor, ena
   const { candidate, current } = supervisor
   const { manifest } = current?.candidate ?? candidate
   const warnings = [...candidate.warnings]
+  const { cut } = supervisor.storageAllowance
+  if (cut)
+    warnings.push(
+      `it may store ${cut.given} MiB (Service:Plugins:MaxDataDirectoryMb), not the ${cut.asked} that its manifest asks for (permissions.dataDirectoryMb)`,
+    )
   if (networkOf(candidate).kind === 'open')
     warnings.push('it may use the whole network: its manifest does not list the hosts that it needs (permissions.net)')
   return {

@@ -4,6 +4,7 @@ import { createSocket } from 'node:dgram'
 import { cp, writeFile } from 'node:fs/promises'
 import { existsSync } from 'node:fs'
 import { createRequire } from 'node:module'
+import { lookup } from 'node:dns/promises'
 import { connect, createServer, type AddressInfo, type Server } from 'node:net'
 import { hostname } from 'node:os'
 import { join } from 'node:path'
@@ -330,6 +331,19 @@ for (const { around, tiers, missing } of [
       assert.equal((await host.attempt('local', 'connect-out', { port: port + 1 })).allowed, false)
       assert.equal((await host.attempt('local', 'connect-out', { port, host: 'localhost' })).allowed, false)
       assert.match(published('local').open.join('; '), new RegExp(`addresses inside that its manifest names: 127.0.0.1:${port}`))
+    })
+
+    it('is let to the address inside that its manifest names, and to no other of its range', async () => {
+      const name = hostname().toLowerCase()
+      const { address } = await lookup(name, { family: 4 })
+      const neighbour = address.replace(/\d+$/, last => String((Number(last) % 200) + 1))
+      await host.add('neighbour', 'behave', { permissions: { net: [`${neighbour}:${port}`, `${name}:${port}`] } })
+      await host.until('neighbour', 'ready')
+      assert.equal((await host.attempt('neighbour', 'connect-out', { port, host: name })).allowed, false)
+      await host.add('itself', 'behave', { permissions: { net: [`${address}:${port}`, `${name}:${port}`] } })
+      await host.until('itself', 'ready')
+      assert.equal((await host.attempt('itself', 'connect-out', { port, host: name })).allowed, true)
+      assert.match(published('itself').open.join('; '), new RegExp(`${address} behind permitted names too`))
     })
 
     it('is not led inside by a name that it may use', async () => {

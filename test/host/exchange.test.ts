@@ -1,4 +1,6 @@
 import assert from 'node:assert/strict'
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
 import { mkdir, mkdtemp, readdir, rm, symlink, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -66,6 +68,37 @@ describe('an exchange of files with a plugin', () => {
       await fill(join(root, name))
       await exchange.remove()
       assert.deepEqual([await readdir(root), await readdir(outside)], [[], ['secret']], what)
+    }
+  })
+
+  it('is removed without touching what is outside, while the plugin swaps its directories for links', async function () {
+    this.timeout(60_000)
+    for (let index = 0; index < 200; index++) await writeFile(join(outside, `kept${index}`), 'x')
+    const program = `
+      const { existsSync, mkdirSync, renameSync, rmSync, symlinkSync, writeFileSync } = require('node:fs')
+      const [place, aside, outside] = process.argv.slice(1)
+      const tolerant = act => { try { act() } catch {} }
+      process.stdout.write('at work')
+      for (;;) {
+        tolerant(() => mkdirSync(place, { recursive: true }))
+        tolerant(() => { for (let i = 0; i < 20; i++) writeFileSync(place + '/kept' + i, '') })
+        tolerant(() => renameSync(place, aside))
+        tolerant(() => symlinkSync(outside, place))
+        tolerant(() => rmSync(place))
+        tolerant(() => renameSync(aside, place))
+      }`
+    for (let round = 0; round < 5; round++) {
+      const exchange = await make()
+      const place = join(root, (await readdir(root))[0]!, 'output')
+      const child = spawn(process.execPath, ['-e', program, place, `${place}-aside`, outside], { stdio: ['ignore', 'pipe', 'inherit'] })
+      await once(child.stdout, 'data')
+      // It fails where there is always something new; what counts is what it leaves alone.
+      for (let time = 0; time < 40; time++) await exchange.remove().catch((error: unknown) => error)
+      child.kill('SIGKILL')
+      await once(child, 'exit')
+      assert.equal((await readdir(outside)).length, 201)
+      await exchange.remove()
+      assert.deepEqual(await readdir(root), [])
     }
   })
 

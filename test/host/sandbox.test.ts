@@ -39,6 +39,57 @@ describe('a sandbox', () => {
     await waitFor('its end', () => host!.core.supervisor('hoarder')!.lastError?.includes('of memory, more than 256 MiB'))
   })
 
+  it('counts files that are deleted while they are open, and files of memory (the latter skipped without bubblewrap)', async () => {
+    const tiers = [...(hasBubblewrap ? (['bubblewrap'] as const) : []), ...(noDeno === undefined ? (['deno'] as const) : []), 'node-permission'] as const
+    for (const tier of tiers) {
+      host = await startHost({ tiers: [tier], limits: { maxStoredBytes: 32 * 1024 * 1024 } })
+      await host.add('holder')
+      const holder = await host.until('holder', 'ready')
+      // It may be ended before it has answered.
+      await host.attempt('holder', 'hold-deleted', { bytes: 48 * 1024 * 1024 }).catch((error: unknown) => error)
+      await waitFor(`its end in ${tier}`, () => holder.lastError?.includes('it stored more than 32 MiB and was ended'))
+      await host.stop()
+    }
+    if (!hasBubblewrap || process.arch !== 'x64') return
+    host = await startHost({ tiers: ['bubblewrap'], limits: { maxResidentBytes: 128 * 1024 * 1024 } })
+    await host.add('holder')
+    const holder = await host.until('holder', 'ready')
+    assert.equal((await host.attempt('holder', 'hold-memory-file', { bytes: 160 * 1024 * 1024 })).allowed, true)
+    await waitFor('its end', () => holder.lastError?.includes('of memory, more than 128 MiB'))
+  })
+
+  it('holds a plugin to a number of files, whatever their size, while others are looked at', async () => {
+    host = await startHost({ limits: { maxStoredEntries: 500 } })
+    await host.add('scatterer')
+    await host.add('bystander')
+    const scatterer = await host.until('scatterer', 'ready')
+    const bystander = await host.until('bystander', 'ready')
+    await host.attempt('scatterer', 'many-files', { count: 600 })
+    await waitFor('its end', () => scatterer.lastError?.includes('it stored more than 500 files and was ended'))
+    await waitFor('the look at the other', () => bystander.storedBytes !== undefined)
+    assert.equal(bystander.state, 'ready')
+  })
+
+  it('gives no more room than the administrator does, whatever the manifest asks for, and takes a change up', async () => {
+    host = await startHost({ settings: { maxDataDirectoryMb: 8 } })
+    await host.add('greedy', 'behave', { permissions: { dataDirectoryMb: 1_000_000 } })
+    await host.add('modest', 'behave', { permissions: { dataDirectoryMb: 4 } })
+    const greedy = await host.until('greedy', 'ready')
+    const modest = await host.until('modest', 'ready')
+    assert.deepEqual(greedy.storageAllowance.cut, { asked: 1_000_000, given: 8 })
+    assert.equal(modest.storageAllowance.cut, undefined)
+    assert.equal(modest.storageAllowance.bytes, 4 * 1024 * 1024)
+    const { dataDir } = host
+    await writeFile(join(dataDir, 'plugin-data', 'greedy', 'large'), Buffer.alloc(12 * 1024 * 1024))
+    await waitFor('its end', () =>
+      greedy.lastError?.includes('more than 8 MiB and was ended: clear its data directory, or raise Service:Plugins'),
+    )
+    host.settings.maxDataDirectoryMb = 64
+    await host.core.restart(greedy)
+    await waitFor('a look', () => (greedy.storedBytes ?? 0) >= 12 * 1024 * 1024)
+    assert.equal(greedy.storageAllowance.bytes, 64 * 1024 * 1024)
+  })
+
   it('hides a data directory that lies below the directories of the system (skipped without bubblewrap, or not as root)', async function () {
     if (!hasBubblewrap || process.getuid?.() !== 0) this.skip()
     const dataDir = await mkdtemp('/usr/local/host-test-')

@@ -29,6 +29,7 @@ export const quick: Partial<HostLimits> = {
   backoffMax: 200,
   settle: 100,
   memoryCheck: 200,
+  storageCheck: 200,
   drain: 5_000,
   probation: 1_500,
 }
@@ -71,6 +72,7 @@ export const startHost = async (
     allowUnconfined: [],
     trustedKeys: [],
     requireSignature: false,
+    maxDataDirectoryMb: 1024,
     experimental: false,
     ...options.settings,
   }

@@ -3,7 +3,7 @@ import { dirname, join } from 'node:path'
 import { resolveCommand } from '../../../sdk/manifest.js'
 import { denoArguments, denoEnvironment, describeNetwork } from './deno.js'
 import { runProbe } from './runProbe.js'
-import { ALWAYS_OPEN, pluginEnvironment, type Launch, type LaunchRequest, type Network, type Tier } from './tier.js'
+import { ALWAYS_OPEN, pluginEnvironment, WATCHED_MEMORY, type Launch, type LaunchRequest, type Network, type Tier } from './tier.js'
 
 const BWRAP = ['/usr/bin/bwrap', '/usr/local/bin/bwrap', '/bin/bwrap'].find(path => existsSync(path)) ?? 'bwrap'
 const PLUGIN = '/plugin'
@@ -149,7 +149,7 @@ export const bubblewrap: Tier = {
         ...(request.hostFilter === undefined
           ? ['child processes, worker threads and native add-ons inside its sandbox']
           : ['worker threads']),
-        'memory (watched)',
+        WATCHED_MEMORY,
         ...ALWAYS_OPEN,
         ...held.open,
       ],

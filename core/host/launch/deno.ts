@@ -119,45 +119,60 @@ export const denoArguments = ({ directory, dataDir, exchangeDir }: DenoPlaces, r
 const networkFlags = (network: Network): string[] => {
   if (network.kind === 'none') return []
   if (network.kind === 'open') return ['--allow-net']
-  const denied = INSIDE.filter(range => !asksForInside(network.hosts, range))
-  return [`--allow-net=${network.hosts.join(',')}`, ...(denied.length === 0 ? [] : [`--deny-net=${denied.join(',')}`])]
+  return [`--allow-net=${network.hosts.join(',')}`, `--deny-net=${deniedRanges(network.hosts).join(',')}`]
 }
 
-/** Whether the manifest names an address of the range itself: what the administrator installed says that it needs it. */
-const asksForInside = (hosts: readonly string[], range: string): boolean => hosts.some(host => insideRangesOf(host).includes(range))
-
-/** The inside ranges that a host of a manifest (`name`, `name:port`, `[v6]:port`) lies in by its own name. */
-const insideRangesOf = (host: string): string[] => {
-  const name = host.startsWith('[') ? host.slice(1, host.indexOf(']')) : (host.split(':')[0] ?? '')
-  if (name === 'localhost' || name.endsWith('.localhost')) return ['127.0.0.0/8', '[::1]']
-  if (isIP(name) === 6) return INSIDE.filter(range => range === `[${name}]`)
-  if (isIP(name) !== 4) return []
-  return INSIDE.filter(range => {
+/** The ranges inside without the addresses that the manifest names itself: what the administrator installed says that it needs them. */
+export const deniedRanges = (hosts: readonly string[]): string[] => {
+  const named = hosts.flatMap(insideAddressesOf)
+  return INSIDE.flatMap(range => {
+    if (!range.includes('/')) return named.includes(range) ? [] : [range]
     const [network = '', bits = ''] = range.split('/')
-    if (bits === '') return false
-    const block = new BlockList()
-    block.addSubnet(network, Number(bits))
-    return block.check(name)
+    return without(toNumber(network), Number(bits), named.filter(address => isIP(address) === 4).map(toNumber))
   })
+}
+
+/** The IPv4 range in halves, and those in halves, until no part of it that is left has one of the addresses. */
+const without = (network: number, bits: number, addresses: readonly number[]): string[] => {
+  const size = 2 ** (32 - bits)
+  const inside = addresses.filter(address => address >= network && address < network + size)
+  if (inside.length === 0) return [`${toAddress(network)}/${bits}`]
+  if (bits === 32) return []
+  return [...without(network, bits + 1, inside), ...without(network + size / 2, bits + 1, inside)]
+}
+
+const toNumber = (address: string): number => address.split('.').reduce((sum, part) => sum * 256 + Number(part), 0)
+const toAddress = (value: number): string => [24, 16, 8, 0].map(shift => Math.floor(value / 2 ** shift) % 256).join('.')
+
+/** The addresses inside that a host of a manifest (`name`, `name:port`, `[v6]:port`) is by its own name; IPv6 in brackets. */
+const insideAddressesOf = (host: string): string[] => {
+  const name = host.startsWith('[') ? host.slice(1, host.indexOf(']')) : (host.split(':')[0] ?? '')
+  if (name === 'localhost' || name.endsWith('.localhost')) return ['127.0.0.1', '[::1]']
+  if (isIP(name) === 6) return INSIDE.includes(`[${name}]`) ? [`[${name}]`] : []
+  return isIP(name) === 4 && insideRanges.check(name) ? [name] : []
+}
+
+const insideRanges = new BlockList()
+for (const range of INSIDE.filter(one => one.includes('/'))) {
+  const [network = '', bits = ''] = range.split('/')
+  insideRanges.addSubnet(network, Number(bits))
 }
 
 /** What holds of the network in Deno, for the administrator. */
 export const describeNetwork = (network: Network): { enforced: string[]; open: string[] } => {
   if (network.kind === 'none') return { enforced: ['network'], open: [] }
   if (network.kind === 'open') return { enforced: [], open: ['network'] }
-  const lifted = INSIDE.filter(range => asksForInside(network.hosts, range))
-  const inside = network.hosts.filter(host => insideRangesOf(host).length > 0)
+  const inside = network.hosts.filter(host => insideAddressesOf(host).length > 0)
+  const lifted = [...new Set(inside.flatMap(insideAddressesOf))]
   return {
     enforced: [
       `network, except ${network.hosts.join(', ')}`,
-      ...(inside.length === 0 ? ['IPv4 addresses of this machine and of private networks, also behind permitted names'] : []),
+      `IPv4 addresses of this machine and of private networks, also behind permitted names${lifted.length === 0 ? '' : `, except ${lifted.join(', ')}`}`,
     ],
     open: [
       'private IPv6 addresses, and IPv4 addresses written as IPv6, behind permitted names',
       ...(inside.length === 0 ? [] : [`addresses inside that its manifest names: ${inside.join(', ')}`]),
-      ...(lifted.length === 0
-        ? []
-        : [`all of ${lifted.join(', ')} behind permitted names, on their ports: its manifest names addresses there`]),
+      ...(lifted.length === 0 ? [] : [`${lifted.join(', ')} behind permitted names too, on their ports: its manifest names them`]),
     ],
   }
 }

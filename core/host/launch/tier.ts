@@ -1,3 +1,4 @@
+import { MAX_DESCRIPTORS } from '../heldFiles.js'
 import type { Entry } from '../../../sdk/manifest.js'
 
 /** How far a plugin is confined, strongest first. */
@@ -38,12 +39,6 @@ export interface Launch {
   open: string[]
 }
 
-/** What no tier takes from a plugin: published with every one of them. */
-export const ALWAYS_OPEN = [
-  'disk space of its own directories (watched)',
-  'processor time, and open files up to the limit of the system for a process',
-]
-
 export interface Tier {
   readonly name: TierName
   /** Whether it works on this machine; `undefined` when it does, else why not. Looked at once. */
@@ -52,6 +47,17 @@ export interface Tier {
   accepts(entry: Entry): boolean
   prepare(request: LaunchRequest): Launch
 }
+
+/** Said where a program can make files of memory. */
+export const WATCHED_MEMORY = `memory (watched: resident, and in files of memory that its first ${MAX_DESCRIPTORS} descriptors hold)`
+
+/** What no tier takes from a plugin: published with every one of them, with what the watch of its use cannot see. */
+export const ALWAYS_OPEN = [
+  `disk space (watched: stored files, and deleted ones that its first ${MAX_DESCRIPTORS} descriptors hold)`,
+  // What a process may open is settled when it starts, before there is a call.
+  'its exchange directory as a whole: the documents of all of its calls under way',
+  'processor time, and open files up to the limit of the system for a process',
+]
 
 /** The few variables that a plugin gets; nothing of the gateway's own environment beside them. */
 export const pluginEnvironment = (): Record<string, string> => ({

@@ -2,7 +2,7 @@ import { realpathSync } from 'node:fs'
 import { join } from 'node:path'
 import { resolveCommand } from '../../../sdk/manifest.js'
 import { dieWithParent, hasDeathSignal, SURVIVES_KILL } from './reaper.js'
-import { ALWAYS_OPEN, pluginEnvironment, type Launch, type Tier } from './tier.js'
+import { ALWAYS_OPEN, pluginEnvironment, WATCHED_MEMORY, type Launch, type Tier } from './tier.js'
 
 /** No confinement at all, for programs that an administrator allowed by name where nothing stronger can hold them. */
 export const unconfined: Tier = {
@@ -29,7 +29,7 @@ export const unconfined: Tier = {
         'child processes',
         'network',
         'signals to other processes of this user',
-        'memory (watched)',
+        WATCHED_MEMORY,
         ...ALWAYS_OPEN,
         'what it has started may run on when the gateway itself is killed',
         ...(hasDeathSignal ? [] : [SURVIVES_KILL]),
