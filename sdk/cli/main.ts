@@ -87,8 +87,8 @@ dev
 dev
   .command('test [folder-or-archive]')
   .description('drive the plugin through everything that the protocol says, whatever it is written in')
-  .option('--sample <file>', 'a document that it reads, or a webhook of its platform as JSON')
-  .option('--settings <file.json>', "values of the channel's settings; {sink} is a local server that accepts everything")
+  .option('--sample <file>', 'a document that it reads, a webhook of its platform as JSON, or a question for its model')
+  .option('--settings <file.json>', 'values of its settings; {sink} is a local server that accepts everything')
   .option('--no-build', 'test what stands there: do not bundle the source first')
   .action(async (target: string | undefined, options: TestOptions) => {
     const { testPlugin } = await import('./test.js')
