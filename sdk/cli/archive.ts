@@ -7,6 +7,7 @@ import { DIGESTS_FILE, INTEGRITY_FOLDER, sha256, SIGNATURE_FILE, writeDigests } 
 import { ArchiveNames, show } from '../archiveNames.js'
 import { findEntry } from '../entry.js'
 import { CliError, type PluginProject } from './project.js'
+import type { Signer } from './signing.js'
 
 /** The earliest time a ZIP can hold: the same input makes the same bytes, whenever and wherever it is built. */
 const FIXED_TIME = new Date('1980-01-01T00:00:00Z')
@@ -16,7 +17,7 @@ interface ArchiveOptions {
   script: string | undefined
   out: string
   /** Signs the text of the digests. */
-  sign: ((digests: string) => string) | undefined
+  sign: Signer | undefined
 }
 
 /** Writes the `.service-plugin` archive with the digests of its files. Returns the names inside. */

@@ -103,6 +103,7 @@ dev
   .option('--token-file <file>', "holds an administrator's token (default: the variable AGENT_GATEWAY_TOKEN)")
   .option('--plugins-dir <folder>', 'a directory that the gateway scans (default: AGENT_GATEWAY_PLUGINS_DIR)')
   .option('--inspect [port]', "open a debugger's port, 9229 by default, where the sandbox permits it")
+  .option('--sign <key file>', 'sign what is built, for a gateway that runs signed plugins only')
   .option('--keep', 'leave the plugin in the gateway at the end')
   .action(async (directory: string | undefined, options: RunOptions) => {
     const { runPlugin } = await import('./run/run.js')

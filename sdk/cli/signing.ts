@@ -24,8 +24,11 @@ export async function generateKey(file: string): Promise<string> {
   return publicKeyText(createPublicKey(privateKey))
 }
 
+/** Signs the text of an archive's digests. */
+export type Signer = (digests: string) => string
+
 /** Reads a private key, which nobody but its owner may read. Returns what signs the text of an archive's digests. */
-export async function readSigner(file: string): Promise<(digests: string) => string> {
+export async function readSigner(file: string): Promise<Signer> {
   const stats = await stat(file).catch(() => undefined)
   if (!stats?.isFile()) throw new CliError(`${file} cannot be read: make a key with service dev keygen`)
   if (process.platform !== 'win32' && (stats.mode & 0o077) !== 0)
