@@ -115,7 +115,9 @@ dev
 try {
   await program.parseAsync()
 } catch (error) {
-  if (!(error instanceof CliError)) throw error
-  process.stderr.write(`${error.message}\n`)
+  // What the system refuses (a full disk, a missing right) names the path itself, and no stack helps with it.
+  const isForeseen = error instanceof CliError || (error as NodeJS.ErrnoException).syscall !== undefined
+  if (!isForeseen) throw error
+  process.stderr.write(`${(error as Error).message}\n`)
   process.exitCode = 1
 }

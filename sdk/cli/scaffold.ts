@@ -28,7 +28,10 @@ export async function scaffold(name: string, { kind, directory, sdk }: ScaffoldO
     )
   }
   const target = resolve(directory)
-  const present = await readdir(target).catch(() => [])
+  const present = await readdir(target).catch((error: unknown) => {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return []
+    throw new CliError(`${target} cannot be used: ${(error as Error).message}. Choose another folder with --dir`)
+  })
   if (present.length > 0) throw new CliError(`${target} is not empty: choose another folder with --dir`)
   const files = { ...filesOf[kind](name), ...commonFiles(name, sdk) }
   for (const [path, content] of Object.entries(files)) {

@@ -292,7 +292,7 @@ describe('service dev', () => {
     it('of a folder without a manifest', async () => {
       const { code, stderr } = await service('build', '.')
       assert.equal(code, 1)
-      assert.match(stderr, /manifest\.json cannot be read.*service dev new/)
+      assert.match(stderr, /There is no .*manifest\.json\. .*service dev new/)
     })
 
     it('of source code that cannot be bundled', async () => {

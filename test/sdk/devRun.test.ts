@@ -183,7 +183,7 @@ describe('service dev run', () => {
       const rejection = await waitFor('the refusal', () =>
         host.core.rejections.find(({ source }) => source.endsWith('.dev.service-plugin')),
       )
-      gateway.plugins = [{ id: 'mine', version: '1.0.0', state: 'rejected', ...rejection }]
+      gateway.plugins = [{ ...rejection, state: 'rejected' }]
       await write('index.js', 'console.log(2)\n')
       await says(/rejected +Service:Plugins:RequireSignature is on, .*: start service dev run again with --sign/)
       child?.kill('SIGINT')
