@@ -8,8 +8,8 @@ import { parseManifest, type Manifest } from './manifest.js'
 export const ARCHIVE_ENDING = '.service-plugin'
 
 /** What the gateway takes of an archive. */
-const MAX_ENTRIES = 5000
-const MAX_BYTES = 256 * 1024 * 1024
+export const MAX_ARCHIVE_FILES = 5000
+export const MAX_ARCHIVE_BYTES = 256 * 1024 * 1024
 const SKIPPED = new Set(['node_modules', '.git'])
 
 /** The folder's manifest; none when there is no such file. Throws what the gateway would show as the reason. */
@@ -67,8 +67,8 @@ async function unpack(archive: string, directory: string): Promise<void> {
     for await (const entry of zip.eachEntry()) {
       entries += 1
       bytes += entry.uncompressedSize
-      if (entries > MAX_ENTRIES || bytes > MAX_BYTES)
-        throw new Error(`${archive} holds more than ${MAX_ENTRIES} files or ${MAX_BYTES / 1024 / 1024} MiB`)
+      if (entries > MAX_ARCHIVE_FILES || bytes > MAX_ARCHIVE_BYTES)
+        throw new Error(`${archive} holds more than ${MAX_ARCHIVE_FILES} files or ${MAX_ARCHIVE_BYTES / 1024 / 1024} MiB`)
       if (entry.fileName.endsWith('/')) continue
       const path = join(directory, entry.fileName)
       await mkdir(dirname(path), { recursive: true })

@@ -1,4 +1,4 @@
-import { mkdir, rename, writeFile } from 'node:fs/promises'
+import { mkdir, rename, rm, writeFile } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import type { BuildOptions } from 'esbuild'
 import { CliError, type PluginProject } from './project.js'
@@ -41,10 +41,15 @@ export async function bundle(
 
 /** A gateway may watch the folder: it never sees half a file. */
 async function writeWhole(file: string, text: string): Promise<void> {
-  await mkdir(dirname(file), { recursive: true })
   const unfinished = `${file}.${process.pid}.tmp`
-  await writeFile(unfinished, text)
-  await rename(unfinished, file)
+  try {
+    await mkdir(dirname(file), { recursive: true })
+    await writeFile(unfinished, text)
+    await rename(unfinished, file)
+  } catch (error) {
+    await rm(unfinished, { force: true }).catch(() => undefined)
+    throw new CliError(`The bundle cannot be written to ${file}: ${(error as Error).message}`)
+  }
 }
 
 interface BuildMessage {

@@ -87,8 +87,8 @@ dev
 dev
   .command('test [folder-or-archive]')
   .description('drive the plugin through everything that the protocol says, whatever it is written in')
-  .option('--sample <file>', 'a document that it reads, or a webhook of its platform as JSON')
-  .option('--settings <file.json>', "values of the channel's settings; {sink} is a local server that accepts everything")
+  .option('--sample <file>', 'a document that it reads, a webhook of its platform as JSON, or a question for its model')
+  .option('--settings <file.json>', 'values of its settings; {sink} is a local server that accepts everything')
   .option('--no-build', 'test what stands there: do not bundle the source first')
   .action(async (target: string | undefined, options: TestOptions) => {
     const { testPlugin } = await import('./test.js')
@@ -103,6 +103,7 @@ dev
   .option('--token-file <file>', "holds an administrator's token (default: the variable AGENT_GATEWAY_TOKEN)")
   .option('--plugins-dir <folder>', 'a directory that the gateway scans (default: AGENT_GATEWAY_PLUGINS_DIR)')
   .option('--inspect [port]', "open a debugger's port, 9229 by default, where the sandbox permits it")
+  .option('--sign <key file>', 'sign what is built, for a gateway that runs signed plugins only')
   .option('--keep', 'leave the plugin in the gateway at the end')
   .action(async (directory: string | undefined, options: RunOptions) => {
     const { runPlugin } = await import('./run/run.js')
@@ -114,7 +115,9 @@ dev
 try {
   await program.parseAsync()
 } catch (error) {
-  if (!(error instanceof CliError)) throw error
-  process.stderr.write(`${error.message}\n`)
+  // What the system refuses (a full disk, a missing right) names the path itself, and no stack helps with it.
+  const isForeseen = error instanceof CliError || (error as NodeJS.ErrnoException).syscall !== undefined
+  if (!isForeseen) throw error
+  process.stderr.write(`${(error as Error).message}\n`)
   process.exitCode = 1
 }

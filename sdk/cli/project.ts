@@ -1,8 +1,9 @@
-import { readFile, stat } from 'node:fs/promises'
+import { stat } from 'node:fs/promises'
 import { basename, join, relative, resolve } from 'node:path'
 import { EntryError, findEntry } from '../entry.js'
 import type { Manifest } from '../manifest.js'
 import { shown } from '../manifestIssues.js'
+import { readManifestText } from './manifestText.js'
 import { validateForPublishing, type AddProblem, type ManifestProblem } from './publishing.js'
 
 /** Shown to the developer as it is, without a stack. */
@@ -35,11 +36,7 @@ export async function checkProject(path: string): Promise<CheckedProject> {
   const directory = resolve(path)
   const directoryName = basename(directory)
   const file = join(directory, 'manifest.json')
-  const text = await readFile(file, 'utf8').catch(() => {
-    throw new CliError(
-      `${file} cannot be read. Run this in a plugin's folder, name the folder, or make one: service dev new <name> --kind channel`,
-    )
-  })
+  const text = await readManifestText(file)
   const { problems, manifest, json, add } = validateForPublishing(text, { directoryName })
   const files = readFiles(json, add)
   const entrypoint = manifest?.entrypoint
@@ -61,7 +58,7 @@ function readFiles(json: unknown, add: AddProblem): string[] {
 }
 
 async function checkFiles(directory: string, entrypoint: string, files: readonly string[], add: AddProblem): Promise<void> {
-  const why = await whyNotInside(directory, entrypoint)
+  const why = (await whyNotInside(directory, entrypoint)) ?? (await whyNoFile(join(directory, entrypoint)))
   if (why !== undefined) add('error', ['entrypoint'], `${JSON.stringify(entrypoint)} ${why}`)
   for (const [index, file] of files.entries()) {
     const wrong = await whyNotInside(directory, file)
@@ -75,6 +72,9 @@ async function whyNotInside(directory: string, path: string): Promise<string | u
   const found = await stat(join(directory, inside)).catch(() => undefined)
   return found ? undefined : 'does not exist: create it, or correct the path'
 }
+
+const whyNoFile = async (path: string): Promise<string | undefined> =>
+  (await stat(path)).isFile() ? undefined : 'is no file: name the file that the program starts with'
 
 /** A program in another language needs a runtime configuration that says how it is started. */
 async function checkProgram(directory: string, name: string, entrypoint: string, add: AddProblem): Promise<void> {

@@ -3,10 +3,14 @@ import { dirname, join, resolve } from 'node:path'
 import { parseManifest } from '../manifest.js'
 import { CliError } from './project.js'
 import { channelFiles } from './scaffoldChannel.js'
+import { embeddingFiles } from './scaffoldEmbedding.js'
 import { extractorFiles } from './scaffoldExtractor.js'
+import { modelFiles } from './scaffoldModel.js'
 
-export const KINDS = ['channel', 'extractor'] as const
-export type Kind = (typeof KINDS)[number]
+const filesOf = { channel: channelFiles, extractor: extractorFiles, model: modelFiles, embedding: embeddingFiles }
+
+export type Kind = keyof typeof filesOf
+export const KINDS = Object.keys(filesOf) as readonly Kind[]
 
 export interface ScaffoldOptions {
   kind: Kind
@@ -24,9 +28,12 @@ export async function scaffold(name: string, { kind, directory, sdk }: ScaffoldO
     )
   }
   const target = resolve(directory)
-  const present = await readdir(target).catch(() => [])
+  const present = await readdir(target).catch((error: unknown) => {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return []
+    throw new CliError(`${target} cannot be used: ${(error as Error).message}. Choose another folder with --dir`)
+  })
   if (present.length > 0) throw new CliError(`${target} is not empty: choose another folder with --dir`)
-  const files = { ...(kind === 'channel' ? channelFiles(name) : extractorFiles(name)), ...commonFiles(name, sdk) }
+  const files = { ...filesOf[kind](name), ...commonFiles(name, sdk) }
   for (const [path, content] of Object.entries(files)) {
     await mkdir(dirname(join(target, path)), { recursive: true })
     await writeFile(join(target, path), typeof content === 'string' ? content : json(content))

@@ -7,10 +7,14 @@ import { CliError } from './project.js'
 /** Writes a new private key for its owner only, never over an existing file. Returns the public key. */
 export async function generateKey(file: string): Promise<string> {
   const { privateKey } = generateKeyPairSync('ed25519')
-  await mkdir(dirname(file), { recursive: true })
+  const cannot = (error: unknown): never => {
+    throw new CliError(`${file} cannot be written: ${(error as Error).message}. Name another file with --out`)
+  }
+  await mkdir(dirname(file), { recursive: true }).catch(cannot)
   const handle = await open(file, 'wx', 0o600).catch((error: unknown) => {
-    const why = (error as NodeJS.ErrnoException).code === 'EEXIST' ? 'is there already: name another file with --out' : String(error)
-    throw new CliError(`${file} ${why}`)
+    if ((error as NodeJS.ErrnoException).code === 'EEXIST')
+      throw new CliError(`${file} is there already: name another file with --out, a key is never written over`)
+    return cannot(error)
   })
   try {
     await handle.writeFile(privateKey.export({ type: 'pkcs8', format: 'pem' }))
@@ -24,8 +28,11 @@ export async function generateKey(file: string): Promise<string> {
   return publicKeyText(createPublicKey(privateKey))
 }
 
+/** Signs the text of an archive's digests. */
+export type Signer = (digests: string) => string
+
 /** Reads a private key, which nobody but its owner may read. Returns what signs the text of an archive's digests. */
-export async function readSigner(file: string): Promise<(digests: string) => string> {
+export async function readSigner(file: string): Promise<Signer> {
   const stats = await stat(file).catch(() => undefined)
   if (!stats?.isFile()) throw new CliError(`${file} cannot be read: make a key with service dev keygen`)
   if (process.platform !== 'win32' && (stats.mode & 0o077) !== 0)

@@ -19,7 +19,7 @@ export const SINK = '{sink}'
 /** What the checks work with. */
 export interface Bench {
   readonly manifest: Manifest
-  /** The values of a channel's settings, the manifest's defaults included. */
+  /** The values of a channel's or a provider's settings, the manifest's defaults included. */
   readonly settings: Readonly<Record<string, string>>
   /** Names of required settings that have no value. */
   readonly missingSettings: readonly string[]

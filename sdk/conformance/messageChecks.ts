@@ -105,6 +105,10 @@ export const messageChecks: readonly Check[] = [
         path: 7,
         name: [],
         outputDir: false,
+        generationId: 5,
+        messages: 'none',
+        texts: 'none',
+        purpose: 1,
       }
       for (const method of methods) for (const params of [{}, wrong]) await wire.refusal(method, params, [RpcErrorCode.invalidParams])
       await wire.mustBeAlive('wrong params')

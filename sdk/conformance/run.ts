@@ -9,10 +9,12 @@ import { protocolChecks } from '../protocolCheck.js'
 import { startProcess } from '../testLaunch.js'
 import { channelChecks } from './channelChecks.js'
 import { Failure, SINK, Skip, type Bench, type Check, type CheckResult } from './check.js'
+import { embeddingChecks } from './embeddingChecks.js'
 import { extractorChecks } from './extractorChecks.js'
 import { Ledger } from './ledger.js'
 import { lifeChecks } from './lifeChecks.js'
 import { messageChecks } from './messageChecks.js'
+import { modelChecks } from './modelChecks.js'
 import { outputChecks } from './outputChecks.js'
 import { openSink, type Sink } from './sink.js'
 import { Wire } from './wire.js'
@@ -22,9 +24,12 @@ const CHECK_MS = 120_000
 
 /** How a plugin is tested. */
 export interface ConformanceOptions {
-  /** A file: for an extractor a document that it reads, for a channel adapter a webhook of the platform as JSON: `{"headers": {...}, "body": "..."}`. */
+  /**
+   * A file: for an extractor a document that it reads, for a channel adapter a webhook of the platform as JSON,
+   * `{"headers": {...}, "body": "..."}`, for a model provider a question as text.
+   */
   sample?: string
-  /** Values of the channel's settings. `{sink}` stands for the address of a local server that accepts every request. */
+  /** Values of the settings, of a channel or of a provider. `{sink}` stands for the address of a local server that accepts every request. */
   settings?: Readonly<Record<string, string>>
   /** Options for Node, for example `--experimental-permission`. Only for a program that runs in Node. */
   nodeArgs?: readonly string[]
@@ -67,9 +72,15 @@ export async function testConformance(target: string | URL, options: Conformance
   }
 }
 
+const checksOfKind: Readonly<Record<string, readonly Check[]>> = {
+  ChannelAdapter: channelChecks,
+  DocumentExtractor: extractorChecks,
+  ModelProvider: modelChecks,
+  EmbeddingProvider: embeddingChecks,
+}
+
 function listChecks({ pluginInterface }: Manifest, ledger: Ledger): Check[] {
-  const ofKind = pluginInterface === 'ChannelAdapter' ? channelChecks : pluginInterface === 'DocumentExtractor' ? extractorChecks : []
-  return [...lifeChecks, ...messageChecks, ...ofKind, ...outputChecks(ledger)]
+  return [...lifeChecks, ...messageChecks, ...(checksOfKind[pluginInterface] ?? []), ...outputChecks(ledger)]
 }
 
 /** A plugin that does not shake hands is not asked anything else. */

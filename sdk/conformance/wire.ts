@@ -34,6 +34,8 @@ export class Wire {
   readonly #asked = new Map<Id, Question>()
   readonly #answered = new Set<unknown>()
   readonly #givenUp = new Set<unknown>()
+  /** What models have said, by the answer's name. */
+  readonly #said = new Map<unknown, string>()
   #lastId = 0
   #exit: PluginExit | undefined
   #silentSince = performance.now()
@@ -127,6 +129,12 @@ export class Wire {
     this.notify('$/cancel', { id })
   }
 
+  /** Keeps the pieces of an answer that a model says; the function gives what came so far. */
+  collect(generationId: string): () => string {
+    this.#said.set(generationId, '')
+    return () => this.#said.get(generationId) ?? ''
+  }
+
   handshake(protocolVersions: readonly string[] = PROTOCOL_VERSIONS): Promise<Answer> {
     return this.ask('plugin.initialize', this.#ledger.initializeParams(protocolVersions))
   }
@@ -181,9 +189,18 @@ export class Wire {
     const { jsonrpc, id, method, params, result, error } = (message ?? {}) as Record<string, unknown>
     if (jsonrpc !== '2.0' || Array.isArray(message)) this.#ledger.noise(line)
     else if (typeof method === 'string' && id !== undefined) this.#answer(id, method, params)
-    else if (typeof method === 'string') this.#ledger.notification(method, params)
+    else if (typeof method === 'string') this.#note(method, params)
     else if (id !== undefined && (result !== undefined || error !== undefined)) this.#settle({ id, ...(message as object) })
     else this.#ledger.noise(line)
+  }
+
+  #note(method: string, params: unknown): void {
+    this.#ledger.notification(method, params)
+    if (method !== 'model.delta') return
+    const { generationId, text } = (params ?? {}) as { generationId?: unknown; text?: unknown }
+    const before = this.#said.get(generationId)
+    if (before === undefined) this.#ledger.broken(`model.delta of ${brief(generationId)}, which was not asked for`)
+    else this.#said.set(generationId, before + String(text))
   }
 
   #settle(answer: Answer): void {

@@ -66,6 +66,7 @@ describe("the SDK's guide, followed from an empty folder", function () {
   it('writes a plugin', () => assert.match(said.new ?? '', /wrote my-notes\/src\/index\.ts/))
 
   it('that passes its own test and every check of the conformance kit', () => {
+    assert.match(said.test ?? '', /^my-notes 0\.1\.0 is a valid DocumentExtractor$/m)
     assert.match(said.test ?? '', /# pass 3/)
     assert.match(said.test ?? '', /my-notes 0\.1\.0 \(DocumentExtractor\): \d+ passed, 0 failed, 0 skipped/)
   })
@@ -78,9 +79,11 @@ describe("the SDK's guide, followed from an empty folder", function () {
 
   it('that is one file in the end', () => assert.match(said.ship ?? '', /^my-notes-0\.2\.0\.service-plugin$/m))
 
-  it('and shows meanwhile what becomes of it, then takes it out of the gateway', async () => {
+  it('and shows meanwhile what becomes of it, why there is no debugger, and its log, then takes it out of the gateway', async () => {
     assert.match(running, /ready +0\.1\.0, pid \d+, sandbox/)
     assert.match(running, /ready +0\.2\.0, pid \d+, sandbox/)
+    assert.match(running, /debugger +none: it runs in the tier (bubblewrap|deno|node-permission)/)
+    assert.match(running, /info +read today\.my-notes/)
     assert.deepEqual(await readdir(join(dataDir, 'plugins')), [])
   })
 })

@@ -13,6 +13,13 @@ const EXAMPLE = fileURLToPath(new URL('../../examples/plugins/http-channel', imp
 const SECRET = 'a-secret-that-must-not-be-seen'
 const ADMIN = { email: 'admin@localhost', password: 'correct horse battery' }
 
+/** Processes of this machine, the plugins among them, in whose file below /proc the text stands. */
+const processesThatShow = async (text: string, file: string): Promise<string[]> => {
+  const pids = (await readdir('/proc').catch(() => [])).filter(name => /^\d+$/.test(name))
+  const contents = await Promise.all(pids.map(pid => readFile(join('/proc', pid, file), 'utf8').catch(() => '')))
+  return pids.filter((_, index) => contents[index]?.includes(text))
+}
+
 /** What a chat platform is to the gateway: it posts signed messages and takes the replies. */
 class Platform {
   readonly replies: { id: string; chatId: string; text: string }[] = []
@@ -172,6 +179,7 @@ describe('a message through a sandboxed plugin', () => {
     for (const path of [`/channels/${id}`, '/channels', '/plugins/http-channel', '/channels/types'])
       assert.ok(!(await gateway.call('GET', path, { token })).text.includes(SECRET), path)
     assert.ok(!gateway.stderr().includes(SECRET))
+    for (const shown of ['cmdline', 'environ']) assert.deepEqual(await processesThatShow(SECRET, shown), [], shown)
     const files = (await readdir(dataDir, { recursive: true, withFileTypes: true })).filter(entry => entry.isFile())
     for (const file of files) assert.ok(!(await readFile(join(file.parentPath, file.name))).includes(SECRET), file.name)
   })

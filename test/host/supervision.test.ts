@@ -21,6 +21,18 @@ describe('a supervised plugin', () => {
     assert.equal(await host.extract('fine', { name: 'hello' }), 'v1 read hello')
   })
 
+  it('waits for its turn as discovered: few start at once, and all of them do', async () => {
+    await host.stop()
+    host = await startHost({ tiers: ['node-permission'], begin: false })
+    const names = ['one', 'two', 'three', 'four', 'five', 'six']
+    for (const name of names) await host.add(name, 'slow-start')
+    await host.core.start()
+    const starting = host.core.supervisors.filter(({ state }) => state === 'starting')
+    assert.ok(starting.length <= 3, `${starting.length} start at once`)
+    assert.ok(host.core.supervisors.filter(({ state }) => state === 'discovered').length >= 3)
+    for (const name of names) await host.until(name, 'ready')
+  })
+
   it('that ends before its handshake is tried again, then given up, with its last words', async () => {
     await host.add('early', 'exit-before-handshake')
     const failed = await host.until('early', 'failed')

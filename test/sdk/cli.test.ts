@@ -55,7 +55,7 @@ describe('service dev', () => {
   })
   afterEach(() => rm(folder, { recursive: true, force: true }))
 
-  for (const kind of ['channel', 'extractor']) {
+  for (const kind of ['channel', 'extractor', 'model', 'embedding']) {
     it(`makes a new ${kind} that type-checks, builds, passes its own test, and runs out of its archive alone`, async () => {
       assert.equal((await service('new', 'my-plugin', '--kind', kind)).code, 0)
       await install('my-plugin')
@@ -292,7 +292,7 @@ describe('service dev', () => {
     it('of a folder without a manifest', async () => {
       const { code, stderr } = await service('build', '.')
       assert.equal(code, 1)
-      assert.match(stderr, /manifest\.json cannot be read.*service dev new/)
+      assert.match(stderr, /There is no .*manifest\.json\. .*service dev new/)
     })
 
     it('of source code that cannot be bundled', async () => {

@@ -30,11 +30,12 @@ describe('the conformance kit', () => {
   let folder: string
   let sample: string
 
-  const write = async (fault: string, name = 'faulty'): Promise<string> => {
+  const write = async (fault: string, name = 'faulty', pluginInterface = 'DocumentExtractor'): Promise<string> => {
     const plugin = join(folder, name)
     await mkdir(plugin, { recursive: true })
     await cp(program, join(plugin, `${name}.mjs`))
-    const manifest = { name, version: '1.0.0', pluginInterface: 'DocumentExtractor', supportedExtensions: ['.txt'], metadata: { fault } }
+    const kind = { pluginInterface, ...(pluginInterface === 'DocumentExtractor' ? { supportedExtensions: ['.txt'] } : {}) }
+    const manifest = { name, version: '1.0.0', ...kind, metadata: { fault } }
     await writeFile(join(plugin, 'manifest.json'), JSON.stringify(manifest))
     return plugin
   }
@@ -85,6 +86,40 @@ describe('the conformance kit', () => {
       assert.equal(report.passed, false)
     })
   }
+
+  /** The same of providers, several at once: each is another check's business. */
+  const providerFaults: [pluginInterface: string, faults: string, names: string[]][] = [
+    [
+      'ModelProvider',
+      'model-names tools-despite-none unknown-model other-answer',
+      ['model/list', 'model/no-tools', 'model/unknown-model', 'output/schema'],
+    ],
+    ['ModelProvider', 'blank-answer', ['answer', 'no-tools', 'tool-result', 'parallel', 'cancel'].map(name => `model/${name}`)],
+    ['EmbeddingProvider', 'other-dimension random-vectors', ['embedding/purposes', 'embedding/same']],
+    ['EmbeddingProvider', 'too-few no-floats zeros', ['embedding/purposes', 'embedding/same', 'embedding/batch']],
+  ]
+  for (const [pluginInterface, faults, names] of providerFaults)
+    it(`finds in ${pluginInterface === 'ModelProvider' ? 'a model' : 'an embedding'} provider ${faults} as ${names.join(', ')}`, async () => {
+      const report = await testConformance(await write(faults, 'faulty', pluginInterface))
+      assert.deepEqual(failed(report), names, JSON.stringify(report.checks.filter(({ outcome }) => outcome === 'fail')))
+      assert.deepEqual(
+        report.checks.filter(({ outcome }) => outcome === 'skip'),
+        [],
+      )
+    })
+
+  it('leaves out what a provider refuses that lacks its settings, and says which', async () => {
+    const plugin = await write('none', 'faulty', 'ModelProvider')
+    const manifest = JSON.parse(await readFile(join(plugin, 'manifest.json'), 'utf8')) as object
+    await writeFile(join(plugin, 'manifest.json'), JSON.stringify({ ...manifest, settings: [{ name: 'apiKey', required: true }] }))
+    const { checks, passed } = await testConformance(plugin)
+    assert.ok(passed)
+    const skipped = checks.filter(({ outcome }) => outcome === 'skip')
+    assert.ok(
+      skipped.length > 4 &&
+        skipped.every(({ name, reason }) => name.startsWith('model/') && /the settings apiKey need values/.test(reason ?? '')),
+    )
+  })
 
   it('asks nothing more of a plugin that does not shake hands, and keeps its last words', async () => {
     const wrong = await testConformance(await write('own-version'), { sample })

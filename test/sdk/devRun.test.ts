@@ -7,6 +7,7 @@ import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import { startHost } from '../host/support.js'
 import { waitFor } from '../support/waitFor.js'
 
 const service = fileURLToPath(new URL('../../sdk/bin/service.js', import.meta.url))
@@ -163,6 +164,35 @@ describe('service dev run', () => {
     assert.deepEqual(await readdir(pluginsDir), [])
   })
 
+  it('signs what it builds with --sign, and a host that requires signatures takes it; without, it says what is missing', async () => {
+    const key = join(folder, 'mine.key')
+    const made = spawn(process.execPath, [service, 'dev', 'keygen', '--out', key])
+    let said = ''
+    made.stdout.on('data', (chunk: Buffer) => (said += chunk.toString()))
+    await once(made, 'close')
+    const trustedKeys = [/^ed25519:\S+$/m.exec(said)![0]]
+    const host = await startHost({ tiers: ['node-permission'], settings: { requireSignature: true, trustedKeys } })
+    try {
+      run(['--plugins-dir', host.plugins, '--sign', key])
+      await says(/build +1\.0\.0/)
+      await waitFor('the plugin', () => host.core.supervisor('mine'))
+      child?.kill('SIGINT')
+      assert.equal(await ended(), 0)
+      await waitFor('its end', () => !host.core.supervisor('mine'))
+      run(['--plugins-dir', host.plugins])
+      const rejection = await waitFor('the refusal', () =>
+        host.core.rejections.find(({ source }) => source.endsWith('.dev.service-plugin')),
+      )
+      gateway.plugins = [{ ...rejection, state: 'rejected' }]
+      await write('index.js', 'console.log(2)\n')
+      await says(/rejected +Service:Plugins:RequireSignature is on, .*: start service dev run again with --sign/)
+      child?.kill('SIGINT')
+      await ended()
+    } finally {
+      await host.stop()
+    }
+  })
+
   it('opens a port for the debugger in what it builds, says why none answers, and leaves none behind', async () => {
     const sandbox = { tier: 'node-permission', enforced: [], open: ['network'] }
     gateway.plugins = [{ id: 'mine', version: '1.0.0', state: 'ready', pid: 1, sandbox, source: join(folder, 'mine') }]
@@ -185,6 +215,11 @@ describe('service dev run', () => {
       ['the right token', () => run(undefined, { AGENT_GATEWAY_TOKEN: 'wrong' }), /refuses the token \(who are you\)/],
       ['a place', () => run([]), /Name a directory that the gateway scans with --plugins-dir/],
       ['a place that is one', () => run(['--plugins-dir', join(folder, 'nowhere')]), /nowhere is no directory/],
+      [
+        'a key',
+        () => run(['--plugins-dir', pluginsDir, '--sign', join(folder, 'no.key')]),
+        /no\.key cannot be read: make a key with service dev keygen/,
+      ],
       ['a port', () => run(['--plugins-dir', pluginsDir, '--inspect', 'x']), /a port is a number/],
     ]
     for (const [what, start, message] of cases) {
@@ -195,6 +230,15 @@ describe('service dev run', () => {
         assert.deepEqual(await readdir(pluginsDir), [])
       })
     }
+
+    it('an archive to sign', async () => {
+      const key = join(folder, 'mine.key')
+      await once(spawn(process.execPath, [service, 'dev', 'keygen', '--out', key]), 'close')
+      gateway.plugins = [{ id: 'mine', version: '1.0.0', state: 'ready', pid: 1, source: join(folder, 'mine') }]
+      run(['--sign', key])
+      assert.equal(await ended(), 1)
+      assert.match(output, /is scanned as a folder, which has no signature/)
+    })
 
     it('a gateway', async () => {
       await gateway.close()

@@ -4,6 +4,7 @@ import { ARCHIVE_ENDING } from '../../pluginFolder.js'
 import { writeArchive } from '../archive.js'
 import { bundle } from '../bundle.js'
 import { checkProject, CliError, isScript, type PluginProject } from '../project.js'
+import { readSigner, type Signer } from '../signing.js'
 import { Follower } from './follow.js'
 import { Gateway, type PluginRecord } from './gateway.js'
 import { hasDebugger, inspectorBanner, whyNoDebugger } from './inspector.js'
@@ -15,6 +16,7 @@ export interface RunOptions {
   pluginsDir?: string
   inspect?: string | true
   keep?: boolean
+  sign?: string
 }
 
 const DEFAULT_URL = 'http://127.0.0.1:8080'
@@ -22,6 +24,7 @@ const DEFAULT_INSPECT_PORT = 9229
 const SETTLE_MS = 80
 const DEBUGGER_TRIES = 25
 const RIVAL_ADVICE = ': remove that one, or give this one a higher version'
+const UNSIGNED_ADVICE = ': start service dev run again with --sign and a key that the gateway trusts'
 /** What a change of does not matter, below a plugin's folder. */
 const IGNORED = /(?:^|[/\\])(?:node_modules|publish|\.git)(?:[/\\]|$)|\.service-plugin$|\.tmp$/
 
@@ -30,11 +33,16 @@ const IGNORED = /(?:^|[/\\])(?:node_modules|publish|\.git)(?:[/\\]|$)|\.service-
  * and does so again after every change, until `signal` is aborted.
  */
 export async function runPlugin(path: string, options: RunOptions, write: (text: string) => void, signal: AbortSignal): Promise<void> {
+  const sign = options.sign === undefined ? undefined : await readSigner(resolve(options.sign))
   const gateway = new Gateway(options.url ?? process.env.AGENT_GATEWAY_URL ?? DEFAULT_URL, await readToken(options.tokenFile))
   const { project, lines } = await checkProject(path)
   if (!project) throw new CliError(lines.join('\n'))
-  const present = await gateway.plugins()
-  const session = new DevSession(project, gateway, await choosePlace(project, options, present), new Screen(write), options)
+  const place = await choosePlace(project, options, await gateway.plugins())
+  if (sign && !place.endsWith(ARCHIVE_ENDING))
+    throw new CliError(
+      `${place} is scanned as a folder, which has no signature, and --sign is for archives: name another directory that the gateway scans with --plugins-dir`,
+    )
+  const session = new DevSession(project, gateway, place, new Screen(write), options, sign)
   await session.run(signal)
 }
 
@@ -75,10 +83,19 @@ class DevSession {
   readonly #id: string
   readonly #inspectPort: number | undefined
   readonly #keep: boolean
+  readonly #sign: Signer | undefined
   #building: Promise<void> | undefined
   #buildWanted = false
 
-  constructor(project: PluginProject, gateway: Gateway, place: string, screen: Screen, { inspect, keep }: RunOptions) {
+  constructor(
+    project: PluginProject,
+    gateway: Gateway,
+    place: string,
+    screen: Screen,
+    { inspect, keep }: RunOptions,
+    sign: Signer | undefined,
+  ) {
+    this.#sign = sign
     this.#gateway = gateway
     this.#screen = screen
     this.#place = place
@@ -139,7 +156,7 @@ class DevSession {
       ? await bundle(project, this.#inspectPort === undefined ? '' : inspectorBanner(this.#inspectPort))
       : undefined
     if (!script && this.#inspectPort !== undefined) this.#screen.say('debugger', `none: ${project.manifest.entrypoint} is no JavaScript`)
-    if (!this.#isInPlace) await writeArchive(project, { script: script?.text, out: this.#place, sign: undefined })
+    if (!this.#isInPlace) await writeArchive(project, { script: script?.text, out: this.#place, sign: this.#sign })
     const what = script ? `${relative(process.cwd(), script.file)}, ${Math.ceil(script.text.length / 1024)} KiB` : 'the program as it is'
     this.#screen.say('build', `${project.manifest.version}: ${what}, in ${Math.round(performance.now() - started)} ms`)
     const found = await this.#gateway.scan().catch((error: unknown) => {
@@ -154,13 +171,16 @@ class DevSession {
   async #buildWithoutDebugger(): Promise<void> {
     const { project } = await checkProject(this.#directory)
     const script = project && isScript(project) ? await bundle(project) : undefined
-    if (project && this.#keep && !this.#isInPlace) await writeArchive(project, { script: script?.text, out: this.#place, sign: undefined })
+    if (project && this.#keep && !this.#isInPlace) await writeArchive(project, { script: script?.text, out: this.#place, sign: this.#sign })
   }
 
   /** Another copy of the same plugin may have won. */
   #tellRival(found: readonly PluginRecord[]): void {
     const refused = found.find(({ state, source }) => state === 'rejected' && source !== undefined && resolve(source) === this.#place)
-    if (refused) this.#screen.say('rejected', `${refused.reason ?? ''}${/^the same id/.test(refused.reason ?? '') ? RIVAL_ADVICE : ''}`)
+    if (!refused) return
+    const reason = refused.reason ?? ''
+    const advice = reason.startsWith('the same id') ? RIVAL_ADVICE : !this.#sign && /sign/.test(reason) ? UNSIGNED_ADVICE : ''
+    this.#screen.say('rejected', `${reason}${advice}`)
   }
 
   async #watch(): Promise<() => Promise<void>> {

@@ -166,6 +166,22 @@ describe('insight into plugins', () => {
     assert.match(text, /^gateway_plugin_call_duration_seconds_count\{plugin="reader"\} 1$/m)
   })
 
+  it('the record of a plugin has its numbers, and those of a crash', async () => {
+    const record = async () => (await gateway.call('GET', '/plugins/reader', { token })).body
+    const { pid, uptimeMs, restarts, calls, errors, latencyMs, version, sandbox } = await record()
+    assert.deepEqual([version, restarts, calls, errors], ['1.0.0', 0, 1, 0])
+    assert.ok(uptimeMs > 0 && latencyMs.p50 > 0 && latencyMs.p95 >= latencyMs.p50 && typeof sandbox.tier === 'string')
+    // Looked at every few seconds.
+    await waitFor('its memory', async () => (await record()).residentBytes > 1024 * 1024)
+    process.kill(pid, 'SIGKILL')
+    const after = await waitFor('a restart', async () => {
+      const now = await record()
+      return now.restarts === 1 && now.state === 'ready' ? now : undefined
+    })
+    assert.notEqual(after.pid, pid)
+    assert.match(after.lastError, /it ended by itself \(SIGKILL\)/)
+  })
+
   it('a live log ends when the gateway stops, and does not hold it up', async () => {
     const live = follow({}, () => false)
     await waitFor('the stream', async () => (await gateway.call('GET', '/health')).status === 200)
