@@ -30,6 +30,11 @@ const NO_VALUES = {}
 const NO_CONTENT = { rawBody: NO_BYTES, json: undefined }
 /** The longest that a request may take to arrive. */
 const MAX_REQUEST_MS = 3_600_000
+/**
+ * Connections that may wait to be accepted; the system has a limit of its own (net.core.somaxconn). Thousands of nodes come
+ * back at once, and one that finds no place tries again after a second, then two, four and so on.
+ */
+const BACKLOG = 65_535
 const DESCRIPTION_PATH = '/openapi'
 
 /** What is known of a request when its handler's view of it is made. */
@@ -146,7 +151,7 @@ export class HttpServer {
     this.#server = server
     await new Promise<void>((resolve, reject) => {
       server.once('error', reject)
-      server.listen(this.#settings.port.get(), this.#settings.host.get(), () => {
+      server.listen({ port: this.#settings.port.get(), host: this.#settings.host.get(), backlog: BACKLOG }, () => {
         server.off('error', reject)
         resolve()
       })

@@ -38,8 +38,8 @@ export class Presence {
     return [...this.#present.keys()]
   }
 
-  get sessions(): NodeSession[] {
-    return [...this.#present.values()].flatMap(({ session }) => session ?? [])
+  eachSession(visit: (session: NodeSession) => void): void {
+    for (const { session } of this.#present.values()) if (session) visit(session)
   }
 
   /** When an online node was last heard of. */

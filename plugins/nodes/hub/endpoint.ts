@@ -3,12 +3,14 @@ import { refuseUpgrade, type Endpoint } from '../../../core/http/endpoints.js'
 import type { Hub } from './hub.js'
 import { openSignalR } from './signalR.js'
 import { openSocketIo, type HubProtocol, type ProtocolOptions } from './socketIo.js'
+import { Turnstile } from './turnstile.js'
 
 /** Engine.IO's own mark in a URL; everything else at the path is SignalR. */
 const isSocketIo = (request: IncomingMessage): boolean => /[?&]EIO=/.test(request.url ?? '')
 
 /** The hub's endpoint. Each protocol is loaded when its first node comes: start-up does not pay for them. */
 export const hubEndpoint = (hub: Hub, options: ProtocolOptions): Endpoint => {
+  const turnstile = new Turnstile()
   const opened = new Map<typeof openSocketIo, Promise<HubProtocol>>()
   const protocolOf = (request: IncomingMessage): Promise<HubProtocol> => {
     const open = isSocketIo(request) ? openSocketIo : openSignalR
@@ -34,7 +36,10 @@ export const hubEndpoint = (hub: Hub, options: ProtocolOptions): Endpoint => {
     upgrade: (request, socket, head) => {
       protocolOf(request).then(
         protocol => {
-          protocol.upgrade(request, socket, head)
+          const enter = (): void => {
+            if (!socket.destroyed) protocol.upgrade(request, socket, head)
+          }
+          if (!turnstile.queue(enter)) refuseUpgrade(socket, 503)
         },
         () => {
           refuseUpgrade(socket, 503)

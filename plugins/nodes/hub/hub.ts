@@ -199,7 +199,7 @@ export class Hub {
     this.#isStopping = true
     clearInterval(this.#ticking)
     for (const timer of this.#rotations.values()) clearTimeout(timer)
-    for (const session of this.#parts.presence.sessions) session.end('gateway_stopping', true)
+    this.#parts.presence.eachSession(session => session.end('gateway_stopping', true))
   }
 
   #heartbeat(session: NodeSession, argument: unknown): void {
@@ -285,6 +285,8 @@ export class Hub {
       if (session.stuckMs(now) > STUCK_LIMIT_MS) this.#end(session, 'slow')
       else session.transport.ping()
     }
-    for (const session of presence.sessions) if (session.hasBacklog && session.hasRoom) dispatcher.drain(session)
+    presence.eachSession(session => {
+      if (session.hasBacklog && session.hasRoom) dispatcher.drain(session)
+    })
   }
 }

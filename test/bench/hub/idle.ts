@@ -11,6 +11,7 @@ const WARM_UP = 300
 const HEARTBEAT_INTERVAL_S = 30
 const BEATING_MS = 4000
 const BURST = 20_000
+const QUIET_MS = 1000
 
 type Server = Pick<Program<ServerTasks>, 'ask'>
 interface Connected {
@@ -23,38 +24,33 @@ interface Connected {
 const memoryPerNode = async ({ server, clients, protocol }: Connected, each: (count: number) => Promise<void>): Promise<number[]> => {
   await connectNodes(clients, { server, protocol, count: WARM_UP })
   await clients.ask('drop', undefined)
-  const empty = await server.ask('usage', undefined)
+  const empty = await server.ask('memory', undefined)
   const kilobytes: number[] = []
   let connected = 0
   for (const count of sizes.idle) {
     await connectNodes(clients, { server, protocol, from: connected, count: count - connected })
     connected = count
-    const { rss } = await server.ask('usage', undefined)
-    kilobytes.push((rss - empty.rss) / 1024 / count)
+    kilobytes.push(((await server.ask('memory', undefined)) - empty) / 1024 / count)
     await each(count)
   }
   return kilobytes
 }
 
-/** Microseconds of processor time that a heartbeat costs. */
+/** Microseconds of processor time that a heartbeat costs: many of them, less a while without. */
 const costOfBeat = async ({ server, clients }: Connected): Promise<number> => {
-  const before = await server.ask('usage', undefined)
-  await clients.ask('burst', { count: BURST })
-  const between = await server.ask('usage', undefined)
-  const quiet = await server.ask('usage', undefined)
-  return ((between.cpuMs - before.cpuMs - (quiet.cpuMs - between.cpuMs)) * 1000) / BURST
+  const quiet = await workOf(server, () => new Promise(resolve => setTimeout(resolve, QUIET_MS)))
+  const busy = await workOf(server, () => clients.ask('burst', { count: BURST }))
+  return ((busy.cpuMs - (quiet.cpuMs / quiet.ms) * busy.ms) * 1000) / BURST
 }
 
-/** With every node sending its heartbeats: percent of a processor, and bytes written to disk. */
-const beatAll = async ({ server, clients }: Connected, count: number): Promise<{ percent: number; writtenBytes: number }> => {
-  const before = await server.ask('usage', undefined)
+/** What a server does in the meantime. */
+const workOf = async (server: Server, meanwhile: () => Promise<unknown>): Promise<{ ms: number; cpuMs: number; writtenBytes: number }> => {
+  const before = await server.ask('work', undefined)
   const started = performance.now()
-  await clients.ask('beat', { perSecond: count / HEARTBEAT_INTERVAL_S, milliseconds: BEATING_MS })
-  const after = await server.ask('usage', undefined)
-  return {
-    percent: ((after.cpuMs - before.cpuMs) / (performance.now() - started)) * 100,
-    writtenBytes: after.writtenBytes - before.writtenBytes,
-  }
+  await meanwhile()
+  const after = await server.ask('work', undefined)
+  const ms = performance.now() - started
+  return { ms, cpuMs: after.cpuMs - before.cpuMs, writtenBytes: after.writtenBytes - before.writtenBytes }
 }
 
 /** Every node comes back at once, with commands on their way to them, while someone reads over REST. */
@@ -65,26 +61,21 @@ const storm = async (connected: Connected, hub: Program<HubTasks> | undefined): 
   const reading = hub && (await readingOver(url, hub))
   await connected.clients.ask('drop', undefined)
   const more = hub?.ask('enqueue', { count: COMMANDS, nodes: count })
-  const started = performance.now()
-  const { refused } = await connected.clients.ask('connect', {
-    protocol: connected.protocol,
-    url,
-    from: 0,
-    count,
-    atOnce: count,
-    negotiates: true,
-    retries: true,
-  })
-  const readyMs = performance.now() - started
+  const { clients, protocol, server } = connected
+  const back = { protocol, url, from: 0, count, atOnce: count, negotiates: true, retries: true }
+  let refused = 0
+  const { ms: readyMs, cpuMs } = await workOf(server, async () => ({ refused } = await clients.ask('connect', back)))
   const p99Ms = (await reading?.stop()) ?? 0
   const lost = hub ? await hub.ask('lost', [...ids, ...((await more) ?? [])]) : 0
-  return { readyMs, refused, p99Ms, lost }
+  return { readyMs, cpuMsEach: cpuMs / count, refused, p99Ms, lost }
 }
 
 const COMMANDS = 200
 
 interface Storm {
   readyMs: number
+  /** Processor time of the server for each node. */
+  cpuMsEach: number
   refused: number
   p99Ms: number
   lost: number
@@ -102,7 +93,7 @@ const readingOver = async (url: string, hub: Program<HubTasks>): Promise<{ stop:
       await answer.arrayBuffer()
       if (!answer.ok) throw new Error(`The gateway answered ${answer.status} to a read`)
       took.push(performance.now() - started)
-      await new Promise(resolve => setTimeout(resolve, 5))
+      await new Promise(resolve => setTimeout(resolve, 20))
     }
   }
   const reading = read()
@@ -135,14 +126,10 @@ const benchProtocol = async (
   const [small = NaN, large = NaN] = [costs[0], costs.at(-1)]
   const name = `Hub: heartbeat, ${protocol}, of ${largest} / of ${sizes.idle[0] ?? 0}`
   row(name, `${large.toFixed(1)} µs`, `${small.toFixed(1)} µs`, large / small, 'does not grow')
-  const { percent, writtenBytes } = await beatAll(connected, largest)
-  row(
-    `Hub: ${largest} nodes beat every 30 s, ${protocol}`,
-    `${percent.toFixed(1)} %`,
-    '',
-    percent / 100,
-    `${kb(writtenBytes / 1024)} to disk`,
-  )
+  const beats = { perSecond: largest / HEARTBEAT_INTERVAL_S, milliseconds: BEATING_MS }
+  const { ms: took, cpuMs, writtenBytes } = await workOf(hub, () => connected.clients.ask('beat', beats))
+  const [share, disk] = [cpuMs / took, `${kb(writtenBytes / 1024)} to disk`]
+  row(`Hub: ${largest} nodes beat every 30 s, ${protocol}`, `${(share * 100).toFixed(1)} %`, '', share, disk)
   const stormy = await storm(connected, hub)
   row(
     `Hub: storm of ${largest}, ${protocol}, all ready / Socket.IO`,
@@ -150,6 +137,14 @@ const benchProtocol = async (
     ms(bare.storm.readyMs),
     stormy.readyMs / bare.storm.readyMs,
     '',
+  )
+  const [cpu, bareCpu] = [stormy.cpuMsEach, bare.storm.cpuMsEach]
+  row(
+    `Hub: storm, ${protocol}, work for a node / Socket.IO`,
+    `${cpu.toFixed(2)} ms`,
+    `${bareCpu.toFixed(2)} ms`,
+    cpu / bareCpu,
+    'processor time',
   )
   row(
     `Hub: storm, ${protocol}, commands lost of ${2 * COMMANDS}`,

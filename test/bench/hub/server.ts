@@ -27,19 +27,19 @@ interface Load {
 }
 
 const shared = {
-  /** Resident memory in bytes, processor time used so far in milliseconds, and bytes given to the disk so far. */
-  usage: async () => {
+  /** Resident memory in bytes, without what is no longer used. */
+  memory: async () => {
     // Twice, with a pause: what the first frees, the second gives back.
     globalThis.gc?.()
     await new Promise(resolve => setTimeout(resolve, 200))
     globalThis.gc?.()
+    return process.memoryUsage().rss
+  },
+  /** Processor time used so far in milliseconds, and bytes given to the disk so far. */
+  work: async () => {
     const { user, system } = process.cpuUsage()
     const io = await readFile('/proc/self/io', 'utf8').catch(() => '')
-    return {
-      rss: process.memoryUsage().rss,
-      cpuMs: (user + system) / 1000,
-      writtenBytes: Number(/^write_bytes: (\d+)/m.exec(io)?.[1] ?? 0),
-    }
+    return { cpuMs: (user + system) / 1000, writtenBytes: Number(/^write_bytes: (\d+)/m.exec(io)?.[1] ?? 0) }
   },
 }
 

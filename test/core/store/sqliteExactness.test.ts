@@ -110,4 +110,35 @@ describe('the embedded store answers as its filters mean', () => {
       await fc.assert(property, { numRuns: 150 })
     })
   }
+
+  it('and so do changes of one document by its id and more', async function () {
+    this.timeout(120_000)
+    const plain = fc.record(
+      {
+        a: fc.oneof(
+          scalar,
+          fc.array(scalar, { maxLength: 3 }).map(list => ({ $in: list })),
+        ),
+      },
+      { noNullPrototype: true },
+    )
+    const property = fc.asyncProperty(
+      documents,
+      fc.array(fc.oneof(plain, filter), { minLength: 2, maxLength: 5 }),
+      async (rows, filters) => {
+        const changed = await openCollection(store, `property.rows${String(serial++)}`, collection.global<Row>({}))
+        await changed.insertMany(rows)
+        for (const wanted of filters as JsonObject[]) {
+          const query = new Query(wanted, { scriptEnabled: false })
+          const changes = rows.map(({ id }) => changed.updateOne({ ...wanted, id }, { $set: { seen: serial } }))
+          assert.deepEqual(
+            await Promise.all(changes),
+            rows.map(row => query.test(row)),
+          )
+          assert.equal(await changed.updateOne({ ...wanted, id: 'none' }, { $set: { seen: serial } }), false)
+        }
+      },
+    )
+    await fc.assert(property, { numRuns: 60 })
+  })
 })
