@@ -71,7 +71,7 @@ export default definePlugin({
     adminPassword: setting.string('Service:Admin:Password', { default: '', secret: true }),
   },
   setup: async context => {
-    const { needs, store, settings, http, log } = context
+    const { needs, store, settings, http, log, cluster } = context
     const autoAdminOn = settings.autoAdmin.get()
     if (autoAdminOn) checkAutoAdminHost(settings.host.get())
 
@@ -88,7 +88,7 @@ export default definePlugin({
     const passwords = new Passwords()
     const administrators = new Administrators(store.guards)
     const users = new Users({ rows: store.users, passwords, administrators, tenants, sessions, tokens })
-    const login = new Login({ users, sessions, passwords, throttle: new LoginThrottle(), audit: needs.audit })
+    const login = new Login({ users, sessions, passwords, throttle: new LoginThrottle(cluster.limiter), audit: needs.audit })
 
     await users.recover()
     const first = { email: normaliseEmail(settings.adminEmail.get()), password: settings.adminPassword.get() }

@@ -49,7 +49,7 @@ export class Commands {
    * the scope, with `rate_limited` when too many wait; no command exists then.
    */
   async enqueue(owner: Owner, node: NodeRow, wanted: NewCommand): Promise<CommandRow> {
-    const { presence, ledger } = this.#parts
+    const { presence } = this.#parts
     if (node.ownerId !== owner.userId) throw notAuthorized('Only the owner of a node may send it commands')
     if (node.state !== 'approved') throw conflict(`The node ${node.id} is revoked: pair it again`)
     if (!isInScope(wanted.command, node.scopes)) throw missingScope(wanted.command)

@@ -1,42 +1,38 @@
-import { LRUCache } from 'lru-cache'
+import type { Cluster } from '../../core/cluster/cluster.js'
 import { rateLimited } from '../../core/errors.js'
+import { FailureLimit } from '../../core/failureLimit.js'
 
-const WINDOW_MS = 60_000
+const WINDOW_SECONDS = 60
 /** Wrong secrets for one node from one address, before that address has to wait with this node. */
-export const MAX_GUESSES_PER_NODE = 10
+const MAX_GUESSES_PER_NODE = 10
 /** Wrong secrets from one address for any nodes; beyond it wrong ones are told to wait. A right one never is. */
-export const MAX_GUESSES_PER_ADDRESS = 60
-/** Counts kept apart; beyond it the one longest unused is forgotten. */
-const MAX_COUNTS = 20_000
+const MAX_GUESSES_PER_ADDRESS = 60
 
 /**
  * Slows the guessing of pairing secrets down. A node that knows its secret never guesses, so however often it polls it
  * is not refused.
  */
 export class PairingGuesses {
-  readonly #counts = new LRUCache<string, { count: number }>({ max: MAX_COUNTS, ttl: WINDOW_MS })
+  readonly #perNode: FailureLimit
+  readonly #perAddress: FailureLimit
 
-  /** Throws `rate_limited` for an address that has guessed at this node too often in the last minute. */
-  check(address: string, nodeId: string): void {
-    const key = `${address} ${nodeId}`
-    if ((this.#counts.get(key)?.count ?? 0) >= MAX_GUESSES_PER_NODE) this.#refuse(key)
+  constructor(create: Cluster['limiter']) {
+    this.#perNode = new FailureLimit(create, { keyPrefix: 'pairing-node', points: MAX_GUESSES_PER_NODE, duration: WINDOW_SECONDS })
+    this.#perAddress = new FailureLimit(create, { keyPrefix: 'pairing-address', points: MAX_GUESSES_PER_ADDRESS, duration: WINDOW_SECONDS })
   }
 
-  /** Counts a wrong secret. Throws `rate_limited` when the address has too many. */
-  count(address: string, nodeId: string): void {
-    this.#add(`${address} ${nodeId}`)
-    if (this.#add(address) > MAX_GUESSES_PER_ADDRESS) this.#refuse(address)
+  /** Rejects with `rate_limited` for an address that has guessed at this node too often in the last minute. */
+  async check(address: string, nodeId: string): Promise<void> {
+    refuse(await this.#perNode.waitMs(`${address} ${nodeId}`))
   }
 
-  #add(key: string): number {
-    const entry = this.#counts.get(key) ?? { count: 0 }
-    // Set once, so that the window starts with the first and ends by itself.
-    if (entry.count === 0) this.#counts.set(key, entry)
-    entry.count += 1
-    return entry.count
+  /** Counts a wrong secret. Rejects with `rate_limited` when the address has too many. */
+  async count(address: string, nodeId: string): Promise<void> {
+    await this.#perNode.count(`${address} ${nodeId}`)
+    refuse(await this.#perAddress.count(address))
   }
+}
 
-  #refuse(key: string): never {
-    throw rateLimited(Math.max(1, Math.ceil(this.#counts.getRemainingTTL(key) / 1000)), 'Too many wrong pairing secrets')
-  }
+const refuse = (waitMs: number): void => {
+  if (waitMs > 0) throw rateLimited(Math.max(1, Math.ceil(waitMs / 1000)), 'Too many wrong pairing secrets')
 }

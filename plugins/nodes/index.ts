@@ -105,6 +105,7 @@ export const nodesPlugin = (versions: readonly string[]): Plugin =>
         rows: store.pairings,
         directory,
         publicUrl,
+        limiter: cluster.limiter,
         maxPending: () => settings.maxPending.get(),
         maxPendingPerAddress: () => settings.maxPendingPerAddress.get(),
       })

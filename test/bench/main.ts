@@ -1,5 +1,6 @@
-// Everything that is measured, each side by side with its bare peer in this one run: `npm run bench [rest|calls|start|host|store]`
+// Everything that is measured, each side by side with its bare peer in this one run: `npm run bench [rest|calls|start|host|store|cluster]`
 import { row } from './measured.js'
+import { benchCluster } from './cluster.js'
 import { benchHost } from './host.js'
 import { benchRest } from './rest.js'
 import { benchRpc } from './rpc.js'
@@ -28,6 +29,7 @@ const benches: Record<string, () => Promise<void>> = {
   start: benchStart,
   host: benchHost,
   store: benchStore,
+  cluster: benchCluster,
 }
 
 const wanted = process.argv.slice(2)
