@@ -85,7 +85,16 @@ export class Commands {
 
   /** Takes a command that another gateway has checked for a node that is connected here. */
   async take(owner: Owner, session: NodeSession, id: string, wanted: NewCommand): Promise<Pick<CommandRow, 'status'>> {
-    if (session.hasRoom && isInScope(wanted.command, session.scopes)) return this.#sendNow(id, owner, session, wanted)
+    if (session.hasRoom && isInScope(wanted.command, session.scopes)) {
+      try {
+        return await this.#sendNow(id, owner, session, wanted)
+      } catch (error) {
+        // The gateway that asks has given up waiting and put it on disk itself.
+        if (!(error instanceof DuplicateKey)) throw error
+        this.#wake(session.node.id)
+        return { status: 'queued' }
+      }
+    }
     await this.#checkRoom(session.node.id)
     const row = this.#newRow(id, owner, session.node.id, wanted, 'queued')
     await this.#insertOnce(owner, row)

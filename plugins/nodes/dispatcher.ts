@@ -175,7 +175,7 @@ export class Dispatcher {
       }),
     )
     // What ended since it was read is not sent again.
-    return claimed.filter(row => row !== null && !this.#over.has(row.id))
+    return claimed.filter(row => row !== null).filter(({ id }) => !this.#over.has(id))
   }
 
   async #resend(id: string): Promise<void> {

@@ -26,7 +26,6 @@ const driver = definePlugin({
         handle: async ({ caller, body: { nodeIds, kind, inFlight, ms } }) => {
           const owner = { tenant: caller.tenant, userId: caller.userId }
           const command = { command: 'bench.echo', params: { text: 'x'.repeat(150) }, timeoutMs: 30_000 }
-          const { signal } = new AbortController()
           const errors = new Set<string>()
           let done = 0
           let failed = 0
@@ -37,7 +36,7 @@ const driver = definePlugin({
               try {
                 const { ok, error } = await (kind === 'call'
                   ? needs.nodes.call(owner, nodeId, command)
-                  : needs.nodes.run(owner, nodeId, command, signal))
+                  : needs.nodes.run(owner, nodeId, command, new AbortController().signal))
                 if (ok !== true) throw new Error(error?.message ?? 'not ended')
                 done += 1
               } catch (error) {

@@ -29,7 +29,7 @@ const LEASE_SECONDS = 2
 
 export const startCluster = async (
   count: number,
-  { settings = {}, program }: { settings?: Record<string, string>; program?: string[] } = {},
+  { settings = {}, program, running = count }: { settings?: Record<string, string>; program?: string[]; running?: number } = {},
 ): Promise<TestCluster> => {
   const redis = await startRedis({ password: 'secret of the cluster' })
   const database = `agent-gateway-test-${randomBytes(4).toString('hex')}`
@@ -68,7 +68,7 @@ export const startCluster = async (
   try {
     // The first makes the administrator and the indexes.
     const first = await start(0)
-    for (let index = 1; index < count; index++) await start(index)
+    for (let index = 1; index < running; index++) await start(index)
     const admin = (await first.call('POST', '/auth/login', { body: ADMIN })).body.token as string
     const cluster = { redis, gateways, admin, start, close }
     await allKnown(cluster)
