@@ -1,6 +1,5 @@
 import { LRUCache } from 'lru-cache'
 import { catalogue, GatewayError, rateLimited, serviceUnavailable, type ErrorCode } from '../errors.js'
-import { newId } from '../id.js'
 import type { Log } from '../log.js'
 import { Unreachable, type AskOptions, type RequestRef } from './cluster.js'
 import type { Failure, Message } from './envelope.js'
@@ -14,7 +13,7 @@ const MAX_KEPT = 64 * 1024 * 1024
 export const PATIENCE_MS = 5_000
 const ASK_AGAIN_MS = 100
 /** Answers kept for who asks again, and requests that are known to be answered. */
-const ANSWERS = { max: 2_000, maxSize: 8 * 1024 * 1024, ttl: 30_000 }
+const ANSWERS = { max: 2_000, maxSize: 8 * 1024 * 1024 }
 const MAX_ANSWERED = 50_000
 
 interface Pending {
@@ -41,6 +40,7 @@ export class Exchange {
   readonly #handlers = new Map<string, Handler>()
   readonly #pending = new Map<string, Pending>()
   #kept = 0
+  #asked = 0
   readonly #working = new Set<string>()
   readonly #answers = new LRUCache<string, string>({ ...ANSWERS, sizeCalculation: text => text.length })
   readonly #answered = new LRUCache<string, true>({ max: MAX_ANSWERED })
@@ -56,7 +56,7 @@ export class Exchange {
 
   async ask<A, R>(gateway: string, ref: RequestRef<A, R>, argument: A, { timeoutMs, patient = false }: AskOptions): Promise<R> {
     if (this.#pending.size >= MAX_PENDING) throw rateLimited(1, 'Too many requests wait for other gateways')
-    const id = newId('ask')
+    const id = String(++this.#asked)
     const text = JSON.stringify({ t: 'ask', id, m: ref.id, a: argument } satisfies Message)
     if (this.#kept + text.length > MAX_KEPT) throw rateLimited(1, 'Too much waits for other gateways')
     const result = await new Promise<unknown>((resolve, reject) => {
