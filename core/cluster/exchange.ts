@@ -43,6 +43,8 @@ export class Exchange {
   #asked = 0
   readonly #working = new Set<string>()
   readonly #answers = new LRUCache<string, string>({ ...ANSWERS, sizeCalculation: text => text.length })
+  /** Answers that could not be sent while the bus was away. */
+  readonly #unsent = new LRUCache<string, { from: string; id: string }>({ max: ANSWERS.max })
   readonly #answered = new LRUCache<string, true>({ max: MAX_ANSWERED })
 
   constructor(parts: Parts) {
@@ -102,6 +104,9 @@ export class Exchange {
   /** The bus is back: what was asked before may not have arrived, and neither its answer. */
   back(): void {
     for (const id of [...this.#pending.keys()]) this.#send(id)
+    const unsent = [...this.#unsent.values()]
+    this.#unsent.clear()
+    for (const { from, id } of unsent) this.#reply(from, id)
   }
 
   /** These gateways are alive, and no others. */
@@ -135,10 +140,7 @@ export class Exchange {
     const key = `${from} ${id}`
     if (this.#working.has(key)) return true
     if (this.#answered.has(key)) {
-      this.#parts.send(
-        from,
-        this.#answers.get(key) ?? failure(id, { code: 'service_unavailable', message: 'Answered before', details: {} }),
-      )
+      this.#reply(from, id)
       return true
     }
     if (!handler || !argument?.success) {
@@ -160,10 +162,23 @@ export class Exchange {
         this.#working.delete(key)
         this.#answered.set(key, true)
         this.#answers.set(key, text)
-        this.#parts.send(from, text)
+        this.#reply(from, id, text)
       })
       .catch((error: unknown) => this.#parts.log.error({ err: error }, `the answer to ${m} of another gateway could not be sent`))
     return true
+  }
+
+  /** Sends what was answered, as soon as that can be done. */
+  #reply(from: string, id: string, answer?: string): void {
+    const key = `${from} ${id}`
+    const text = answer ?? this.#answers.get(key) ?? failure(id, { code: 'service_unavailable', message: 'Answered before', details: {} })
+    const again = (): void => {
+      // After an absence the other gateway may listen a little later than this one speaks.
+      if (this.#parts.backMs() < PATIENCE_MS) setTimeout(() => this.#reply(from, id), ASK_AGAIN_MS)
+    }
+    if (this.#parts.send(from, text, again)) return
+    if (this.#parts.awayMs() > 0) this.#unsent.set(key, { from, id })
+    else this.#parts.send(from, failure(id, { code: 'service_unavailable', message: 'The answer could not be passed on', details: {} }))
   }
 
   #toFailure(error: unknown, what: string): Failure {
