@@ -114,5 +114,6 @@ export interface Cluster {
   /** Tells whoever follows. */
   publish<A>(ref: NoticeRef<A>, key: string, argument: NoInfer<A>): void
   owners<I>(options: OwnersOptions<I>): Owners<I>
-  limiter(options: LimiterOptions): Limiter
+  /** Counts calls over all gateways; each counts for itself while the others cannot be reached. */
+  readonly limiter: (options: LimiterOptions) => Limiter
 }

@@ -56,6 +56,11 @@ export class Sealer {
     return { from, messages }
   }
 
+  /** Stands for a value that must not be seen where there is no key. */
+  hash(value: string): string {
+    return createHmac('sha256', this.#key).update('hash\n').update(value).digest('base64url').slice(0, 24)
+  }
+
   #mac(channel: string, text: string): string {
     return createHmac('sha256', this.#key).update(channel).update('\n').update(text).digest('base64url')
   }

@@ -1,6 +1,5 @@
 import { LRUCache } from 'lru-cache'
 import { catalogue, GatewayError, rateLimited, serviceUnavailable, type ErrorCode } from '../errors.js'
-import { newId } from '../id.js'
 import type { Log } from '../log.js'
 import { Unreachable, type AskOptions, type RequestRef } from './cluster.js'
 import type { Failure, Message } from './envelope.js'
@@ -14,7 +13,7 @@ const MAX_KEPT = 64 * 1024 * 1024
 export const PATIENCE_MS = 5_000
 const ASK_AGAIN_MS = 100
 /** Answers kept for who asks again, and requests that are known to be answered. */
-const ANSWERS = { max: 2_000, maxSize: 8 * 1024 * 1024, ttl: 30_000 }
+const ANSWERS = { max: 2_000, maxSize: 8 * 1024 * 1024 }
 const MAX_ANSWERED = 50_000
 
 interface Pending {
@@ -41,8 +40,11 @@ export class Exchange {
   readonly #handlers = new Map<string, Handler>()
   readonly #pending = new Map<string, Pending>()
   #kept = 0
+  #asked = 0
   readonly #working = new Set<string>()
   readonly #answers = new LRUCache<string, string>({ ...ANSWERS, sizeCalculation: text => text.length })
+  /** Answers that could not be sent while the bus was away. */
+  readonly #unsent = new LRUCache<string, { from: string; id: string }>({ max: ANSWERS.max })
   readonly #answered = new LRUCache<string, true>({ max: MAX_ANSWERED })
 
   constructor(parts: Parts) {
@@ -56,7 +58,7 @@ export class Exchange {
 
   async ask<A, R>(gateway: string, ref: RequestRef<A, R>, argument: A, { timeoutMs, patient = false }: AskOptions): Promise<R> {
     if (this.#pending.size >= MAX_PENDING) throw rateLimited(1, 'Too many requests wait for other gateways')
-    const id = newId('ask')
+    const id = String(++this.#asked)
     const text = JSON.stringify({ t: 'ask', id, m: ref.id, a: argument } satisfies Message)
     if (this.#kept + text.length > MAX_KEPT) throw rateLimited(1, 'Too much waits for other gateways')
     const result = await new Promise<unknown>((resolve, reject) => {
@@ -102,6 +104,9 @@ export class Exchange {
   /** The bus is back: what was asked before may not have arrived, and neither its answer. */
   back(): void {
     for (const id of [...this.#pending.keys()]) this.#send(id)
+    const unsent = [...this.#unsent.values()]
+    this.#unsent.clear()
+    for (const { from, id } of unsent) this.#reply(from, id)
   }
 
   /** These gateways are alive, and no others. */
@@ -135,10 +140,7 @@ export class Exchange {
     const key = `${from} ${id}`
     if (this.#working.has(key)) return true
     if (this.#answered.has(key)) {
-      this.#parts.send(
-        from,
-        this.#answers.get(key) ?? failure(id, { code: 'service_unavailable', message: 'Answered before', details: {} }),
-      )
+      this.#reply(from, id)
       return true
     }
     if (!handler || !argument?.success) {
@@ -160,10 +162,23 @@ export class Exchange {
         this.#working.delete(key)
         this.#answered.set(key, true)
         this.#answers.set(key, text)
-        this.#parts.send(from, text)
+        this.#reply(from, id, text)
       })
       .catch((error: unknown) => this.#parts.log.error({ err: error }, `the answer to ${m} of another gateway could not be sent`))
     return true
+  }
+
+  /** Sends what was answered, as soon as that can be done. */
+  #reply(from: string, id: string, answer?: string): void {
+    const key = `${from} ${id}`
+    const text = answer ?? this.#answers.get(key) ?? failure(id, { code: 'service_unavailable', message: 'Answered before', details: {} })
+    const again = (): void => {
+      // After an absence the other gateway may listen a little later than this one speaks.
+      if (this.#parts.backMs() < PATIENCE_MS) setTimeout(() => this.#reply(from, id), ASK_AGAIN_MS)
+    }
+    if (this.#parts.send(from, text, again)) return
+    if (this.#parts.awayMs() > 0) this.#unsent.set(key, { from, id })
+    else this.#parts.send(from, failure(id, { code: 'service_unavailable', message: 'The answer could not be passed on', details: {} }))
   }
 
   #toFailure(error: unknown, what: string): Failure {

@@ -67,7 +67,7 @@ export class RedisLink {
 
   /** For how long it has been away, in milliseconds; 0: it is there. */
   get awayMs(): number {
-    return this.#isReady ? 0 : Date.now() - this.#awaySince
+    return this.#isReady ? 0 : Math.max(1, Date.now() - this.#awaySince)
   }
 
   /** Runs a script; rejects when Redis is away. */

@@ -176,16 +176,18 @@ export class RedisCluster implements Cluster {
     return owners
   }
 
-  limiter(options: LimiterOptions): Limiter {
-    return new RateLimiterRedis({
+  readonly limiter = (options: LimiterOptions): Limiter => {
+    // Keys are addresses, or what was typed as one: Redis gets to know none of them.
+    const limiter = new HashedLimiter({
       ...options,
       keyPrefix: this.#key(`limit:${options.keyPrefix}`),
       storeClient: this.#link.commands,
       useRedisPackage: true,
       rejectIfRedisNotReady: true,
-      // While Redis is away each gateway counts for itself.
       insuranceLimiter: new RateLimiterMemory(options),
     })
+    limiter.hash = key => this.#sealer.hash(key)
+    return limiter
   }
 
   #away(): void {
@@ -244,6 +246,14 @@ export class RedisCluster implements Cluster {
 
   #key(name: string): string {
     return this.#prefix + name
+  }
+}
+
+class HashedLimiter extends RateLimiterRedis {
+  hash = (key: string): string => key
+
+  override getKey(key: string | number): string {
+    return super.getKey(this.hash(String(key)))
   }
 }
 

@@ -76,7 +76,7 @@ export default definePlugin({
     adminPassword: setting.string('Service:Admin:Password', { default: '', secret: true }),
   },
   setup: async context => {
-    const { needs, store, settings, http, log } = context
+    const { needs, store, settings, http, log, cluster } = context
     const autoAdminOn = settings.autoAdmin.get()
     if (autoAdminOn) checkAutoAdminHost(settings.host.get())
 
@@ -96,7 +96,7 @@ export default definePlugin({
     // First, and so the last to be asked: whose secrets they are needs them until it has ended.
     context.onStop(removals.register('vault', owner => needs.vault.removeAll(owner)))
     const users: Users = new Users({ rows: store.users, passwords, administrators, tenants, sessions, tokens, removals })
-    const login = new Login({ users, sessions, passwords, throttle: new LoginThrottle(), audit: needs.audit })
+    const login = new Login({ users, sessions, passwords, throttle: new LoginThrottle(cluster.limiter), audit: needs.audit })
 
     await users.recover()
     const first = { email: normaliseEmail(settings.adminEmail.get()), password: settings.adminPassword.get() }

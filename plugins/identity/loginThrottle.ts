@@ -1,6 +1,6 @@
-import { LRUCache } from 'lru-cache'
-import { RateLimiterMemory } from 'rate-limiter-flexible'
+import type { Cluster } from '../../core/cluster/cluster.js'
 import { rateLimited } from '../../core/errors.js'
+import { FailureLimit } from '../../core/failureLimit.js'
 
 /**
  * Failures allowed in a window that starts with the first. Attempts refused meanwhile do not count, so every block
@@ -16,43 +16,12 @@ export const failureLimits = {
   network: { points: 60, duration: 15 * 60 },
 }
 
-/** Distinct keys remembered by each limit; beyond it the ones longest unused are forgotten. */
-const MAX_KEYS = 20_000
-
 export interface Attempt {
   /** Normalised. */
   email: string
   network: string
   /** The account has been logged in to from this network before. */
   familiar: boolean
-}
-
-class FailureLimit {
-  readonly #limiter: RateLimiterMemory
-  readonly #keys = new LRUCache<string, true>({
-    max: MAX_KEYS,
-    dispose: (_, key, reason) => void (reason === 'evict' && this.#limiter.delete(key)),
-  })
-
-  constructor(options: { points: number; duration: number }) {
-    this.#limiter = new RateLimiterMemory(options)
-  }
-
-  /** Milliseconds until the key may try again; 0: now. */
-  async waitMs(key: string): Promise<number> {
-    const state = await this.#limiter.get(key)
-    return state && state.consumedPoints >= this.#limiter.points ? state.msBeforeNext : 0
-  }
-
-  async count(key: string): Promise<void> {
-    this.#keys.set(key, true)
-    await this.#limiter.penalty(key)
-  }
-
-  async forget(key: string): Promise<void> {
-    this.#keys.delete(key)
-    await this.#limiter.delete(key)
-  }
 }
 
 /** Slows down repeated failed logins, per account and per network. Not part of the configurable rate limits: it is never off. */
@@ -62,11 +31,11 @@ export class LoginThrottle {
   readonly #strangers: FailureLimit
   readonly #network: FailureLimit
 
-  constructor({ burst, sustained, strangers, network }: typeof failureLimits = failureLimits) {
-    this.#burst = new FailureLimit(burst)
-    this.#sustained = new FailureLimit(sustained)
-    this.#strangers = new FailureLimit(strangers)
-    this.#network = new FailureLimit(network)
+  constructor(create: Cluster['limiter'], { burst, sustained, strangers, network }: typeof failureLimits = failureLimits) {
+    this.#burst = new FailureLimit(create, { keyPrefix: 'login-burst', ...burst })
+    this.#sustained = new FailureLimit(create, { keyPrefix: 'login-sustained', ...sustained })
+    this.#strangers = new FailureLimit(create, { keyPrefix: 'login-strangers', ...strangers })
+    this.#network = new FailureLimit(create, { keyPrefix: 'login-network', ...network })
   }
 
   /** Rejects with `rate_limited` and `Retry-After` while the attempt has to wait. The same for accounts that do not exist. */

@@ -1,3 +1,4 @@
+import { LRUCache } from 'lru-cache'
 import type { Log } from '../../core/log.js'
 import type { PolledCommand } from './between.js'
 import type { KnownCommand, Ledger } from './ledger.js'
@@ -13,6 +14,8 @@ const MAX_POLLED_BYTES = HIGH_WATER_BYTES
 /** A busy node is not asked again sooner or later than this. */
 const MIN_RETRY_MS = 100
 const MAX_RETRY_MS = 60_000
+/** Commands remembered as ended. */
+const MAX_OVER = 4096
 
 /** What a node's own answer that the time is over may take to arrive: it says more than the gateway could. */
 export const ANSWER_GRACE_MS = 1_000
@@ -39,6 +42,8 @@ export class Dispatcher {
   /** One for each command that was dispatched here and has not ended. */
   readonly #timeouts = new Map<string, NodeJS.Timeout>()
   readonly #retries = new Map<string, NodeJS.Timeout>()
+  /** The last that ended. */
+  readonly #over = new LRUCache<string, true>({ max: MAX_OVER })
 
   constructor(parts: Parts) {
     this.#parts = parts
@@ -119,6 +124,7 @@ export class Dispatcher {
 
   /** The command is over, whatever ended it. */
   ended({ id, nodeId }: Pick<KnownCommand, 'id' | 'nodeId'>): void {
+    this.#over.set(id, true)
     for (const timers of [this.#timeouts, this.#retries]) {
       clearTimeout(timers.get(id))
       timers.delete(id)
@@ -171,7 +177,8 @@ export class Dispatcher {
         return null
       }),
     )
-    return claimed.filter(row => row !== null)
+    // What ended since it was read is not sent again.
+    return claimed.filter(row => row !== null).filter(({ id }) => !this.#over.has(id))
   }
 
   async #resend(id: string): Promise<void> {

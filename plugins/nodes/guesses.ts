@@ -1,50 +1,54 @@
-import { LRUCache } from 'lru-cache'
+import type { Cluster } from '../../core/cluster/cluster.js'
 import { rateLimited } from '../../core/errors.js'
+import { FailureLimit } from '../../core/failureLimit.js'
 import { networkOf } from '../../core/http/network.js'
 
-const WINDOW_MS = 60_000
-/** Wrong secrets for one node from one address, before that address has to wait with this node. */
-export const MAX_GUESSES_PER_NODE = 10
-/** Wrong secrets from one address for any nodes; beyond it wrong ones are told to wait. A right one never is. */
-export const MAX_GUESSES_PER_ADDRESS = 60
-/** Counts kept apart; beyond it the one longest unused is forgotten. */
-const MAX_COUNTS = 20_000
+const WINDOW_SECONDS = 60
+/** Wrong secrets for one node from one network, before that network has to wait with this node. */
+const MAX_GUESSES_PER_NODE = 10
+/** Wrong secrets from one network for any nodes; beyond it wrong ones are told to wait. A right one never is. */
+const MAX_GUESSES_PER_NETWORK = 60
+
+interface GuessesOptions {
+  limiter: Cluster['limiter']
+  /** Names the counts, over all gateways. */
+  keyPrefix: string
+  /** What a network is told that guessed too often. */
+  message: string
+}
 
 /**
  * Slows the guessing of secrets down, counted by network. A node that knows its secret never guesses, so however often it
  * shows it, it is not refused.
  */
 export class Guesses {
+  readonly #perNode: FailureLimit
+  readonly #perNetwork: FailureLimit
   readonly #message: string
-  readonly #counts = new LRUCache<string, { count: number }>({ max: MAX_COUNTS, ttl: WINDOW_MS })
 
-  /** `message` is what a network is told that guessed too often. */
-  constructor(message: string) {
+  constructor({ limiter, keyPrefix, message }: GuessesOptions) {
+    this.#perNode = new FailureLimit(limiter, { keyPrefix: `${keyPrefix}-node`, points: MAX_GUESSES_PER_NODE, duration: WINDOW_SECONDS })
+    this.#perNetwork = new FailureLimit(limiter, {
+      keyPrefix: `${keyPrefix}-network`,
+      points: MAX_GUESSES_PER_NETWORK,
+      duration: WINDOW_SECONDS,
+    })
     this.#message = message
   }
 
-  /** Throws `rate_limited` for an address that has guessed at this node too often in the last minute. */
-  check(address: string, nodeId: string): void {
-    const key = `${networkOf(address)} ${nodeId}`
-    if ((this.#counts.get(key)?.count ?? 0) >= MAX_GUESSES_PER_NODE) this.#refuse(key)
+  /** Rejects with `rate_limited` for an address that has guessed at this node too often in the last minute. */
+  async check(address: string, nodeId: string): Promise<void> {
+    this.#refuse(await this.#perNode.waitMs(`${networkOf(address)} ${nodeId}`))
   }
 
-  /** Counts a wrong secret. Throws `rate_limited` when the address has too many. */
-  count(address: string, nodeId: string): void {
+  /** Counts a wrong secret. Rejects with `rate_limited` when the address has too many. */
+  async count(address: string, nodeId: string): Promise<void> {
     const network = networkOf(address)
-    this.#add(`${network} ${nodeId}`)
-    if (this.#add(network) > MAX_GUESSES_PER_ADDRESS) this.#refuse(network)
+    await this.#perNode.count(`${network} ${nodeId}`)
+    this.#refuse(await this.#perNetwork.count(network))
   }
 
-  #add(key: string): number {
-    const entry = this.#counts.get(key) ?? { count: 0 }
-    // Set once, so that the window starts with the first and ends by itself.
-    if (entry.count === 0) this.#counts.set(key, entry)
-    entry.count += 1
-    return entry.count
-  }
-
-  #refuse(key: string): never {
-    throw rateLimited(Math.max(1, Math.ceil(this.#counts.getRemainingTTL(key) / 1000)), this.#message)
+  #refuse(waitMs: number): void {
+    if (waitMs > 0) throw rateLimited(Math.max(1, Math.ceil(waitMs / 1000)), this.#message)
   }
 }

@@ -106,6 +106,7 @@ export const nodesPlugin = (versions: readonly string[]): Plugin =>
         rows: store.pairings,
         directory,
         publicUrl,
+        limiter: cluster.limiter,
         maxPending: () => settings.maxPending.get(),
         maxPendingPerAddress: () => settings.maxPendingPerAddress.get(),
       })
@@ -117,6 +118,7 @@ export const nodesPlugin = (versions: readonly string[]): Plugin =>
         intake,
         calls,
         audit: needs.audit,
+        limiter: cluster.limiter,
         versions,
         pingIntervalMs,
         maxMessages: () => settings.maxMessages.get(),

@@ -1,4 +1,5 @@
 import { randomInt } from 'node:crypto'
+import type { Cluster } from '../../core/cluster/cluster.js'
 import { conflict, notFound, rateLimited, unauthenticated } from '../../core/errors.js'
 import type { Caller } from '../../core/http/caller.js'
 import { newId } from '../../core/id.js'
@@ -34,16 +35,19 @@ interface Parts {
   publicUrl: () => string
   maxPending: () => number
   maxPendingPerAddress: () => number
+  /** Makes the counters of wrong secrets. */
+  limiter: Cluster['limiter']
   now?: () => number
 }
 
 /** How a machine becomes a node: it asks, a person approves, it collects its token once. */
 export class Pairing {
   readonly #parts: Parts
-  readonly #guesses = new Guesses('Too many wrong pairing secrets')
+  readonly #guesses: Guesses
 
   constructor(parts: Parts) {
     this.#parts = parts
+    this.#guesses = new Guesses({ limiter: parts.limiter, keyPrefix: 'pairing', message: 'Too many wrong pairing secrets' })
   }
 
   /** Rejects with `conflict` while another request of the node waits or it is paired, with `rate_limited` when too many wait. */
@@ -78,11 +82,11 @@ export class Pairing {
    * apart, and with `conflict` once the token has been handed out.
    */
   async poll(address: string, nodeId: string, pairingSecret: string): Promise<PairingAnswer> {
-    this.#guesses.check(address, nodeId)
+    await this.#guesses.check(address, nodeId)
     const secretHash = hashOf(pairingSecret)
     const row = await this.#parts.rows.findOne({ id: nodeId })
     if (!matches(secretHash, row?.secretHash ?? null) || !row) {
-      this.#guesses.count(address, nodeId)
+      await this.#guesses.count(address, nodeId)
       throw unauthenticated('The node is unknown or its pairing secret is wrong')
     }
     if (row.state === 'rejected') return { status: 'rejected' }

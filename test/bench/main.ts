@@ -1,6 +1,7 @@
-// Everything that is measured, each side by side with its bare peer in this one run: `npm run bench [rest|calls|start|host|store|documents|hub]`
+// Everything that is measured, each side by side with its bare peer in this one run: `npm run bench [rest|calls|start|host|store|documents|hub|cluster]`
 import { row } from './measured.js'
 import { benchDocuments } from './documents.js'
+import { benchCluster } from './cluster.js'
 import { benchHost } from './host.js'
 import { benchHub } from './hub.js'
 import { benchRest } from './rest.js'
@@ -32,6 +33,7 @@ const benches: Record<string, () => Promise<void>> = {
   store: benchStore,
   documents: benchDocuments,
   hub: benchHub,
+  cluster: benchCluster,
 }
 
 const wanted = process.argv.slice(2)

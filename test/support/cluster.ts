@@ -29,8 +29,7 @@ const LEASE_SECONDS = 2
 
 export const startCluster = async (
   count: number,
-  settings: Record<string, string> = {},
-  launch: typeof launchGateway = launchGateway,
+  { settings = {}, program, running = count }: { settings?: Record<string, string>; program?: string[]; running?: number } = {},
 ): Promise<TestCluster> => {
   const redis = await startRedis({ password: 'secret of the cluster' })
   const database = `agent-gateway-test-${randomBytes(4).toString('hex')}`
@@ -47,10 +46,11 @@ export const startCluster = async (
       Service__Cluster__RedisUri: redis.uri,
       Service__Vault__Key: vaultKey,
     }
-    const gateway = await launch({
+    const gateway = await launchGateway({
       dataDir: directories[index] ?? '',
       settings: { ...common, 'Service:Port': ports[index] ?? '0', ...settings },
       env,
+      ...(program ? { program } : {}),
     })
     ports[index] = new URL(gateway.url).port
     gateways[index] = gateway
@@ -68,7 +68,7 @@ export const startCluster = async (
   try {
     // The first makes the administrator and the indexes.
     const first = await start(0)
-    for (let index = 1; index < count; index++) await start(index)
+    for (let index = 1; index < running; index++) await start(index)
     const admin = (await first.call('POST', '/auth/login', { body: ADMIN })).body.token as string
     const cluster = { redis, gateways, admin, start, close }
     await allKnown(cluster)

@@ -27,13 +27,21 @@ export interface LaunchOptions {
   env?: Record<string, string>
   /** The program's root; default: this repository. */
   root?: string
+  /** What Node runs instead of the built program. */
+  program?: string[]
 }
 
 /** Starts the built gateway on a free port and resolves once it listens; rejects with its output when it ends before. */
-export const launchGateway = async ({ dataDir, settings = {}, env = {}, root = ROOT }: LaunchOptions): Promise<GatewayProcess> => {
+export const launchGateway = async ({
+  dataDir,
+  settings = {},
+  env = {},
+  root = ROOT,
+  program = ['dist/main.js'],
+}: LaunchOptions): Promise<GatewayProcess> => {
   const all = { 'Service:DataDir': dataDir, 'Service:Port': '0', 'Service:Http:DrainSeconds': '2', ...settings }
   const args = Object.entries(all).flatMap(([key, value]) => ['--default', `${key}=${value}`])
-  const child = spawn(process.execPath, ['dist/main.js', ...args], {
+  const child = spawn(process.execPath, [...program, ...args], {
     cwd: root,
     env: { PATH: process.env.PATH, HOME: process.env.HOME, ...env },
     stdio: ['ignore', 'pipe', 'pipe'],

@@ -16,7 +16,7 @@ import { checkId, type JsonObject } from '../json.js'
 import { makePage, planPage, type PagePlan } from '../page.js'
 import { checkPipeline, splitMatch } from '../pipeline.js'
 import { checkUpdate, upsertId } from '../update.js'
-import { explain, isDuplicateKey } from './errors.js'
+import { explain, isBusy, isDuplicateKey } from './errors.js'
 import { namedIndexes, type NamedIndex } from './indexes.js'
 import { fromRow, toFilter, toRow, toSort, toUpdate } from './names.js'
 
@@ -145,7 +145,7 @@ export class MongoCollection<T extends Document> implements Collection<T> {
   async #retryUpsert<R>(upsert: boolean, ask: () => Promise<R>): Promise<R> {
     if (!upsert) return this.#ask(ask)
     try {
-      return await ask()
+      return await untilFree(ask)
     } catch (error) {
       if (!isDuplicateKey(error)) throw explain(error, this.#name, this.#indexes)
     }
@@ -154,9 +154,26 @@ export class MongoCollection<T extends Document> implements Collection<T> {
 
   async #ask<R>(ask: () => Promise<R>): Promise<R> {
     try {
-      return await ask()
+      return await untilFree(ask)
     } catch (error) {
       throw explain(error, this.#name, this.#indexes)
+    }
+  }
+}
+
+/** Attempts at a server that is busy, and the longest wait between two, in milliseconds. */
+const MAX_ATTEMPTS = 12
+const MAX_PAUSE_MS = 500
+
+/** Asks again while the server is too busy to begin: nothing has happened then. */
+const untilFree = async <R>(ask: () => Promise<R>): Promise<R> => {
+  for (let attempt = 1; ; attempt++) {
+    try {
+      return await ask()
+    } catch (error) {
+      if (attempt >= MAX_ATTEMPTS || !isBusy(error)) throw error
+      const pause = Math.min(5 * 2 ** attempt, MAX_PAUSE_MS) * (0.5 + Math.random() / 2)
+      await new Promise(resolve => setTimeout(resolve, pause))
     }
   }
 }

@@ -20,6 +20,9 @@ interface DriverError {
 
 export const isDuplicateKey = (error: unknown): boolean => (error as DriverError | undefined)?.code === duplicateKeyCode
 
+/** FerretDB on SQLite tells its clients that its database is locked when many write at once. */
+export const isBusy = (error: unknown): boolean => (error as DriverError | undefined)?.message?.includes('(SQLITE_BUSY)') ?? false
+
 /** What a caller is told of a driver's error: a `DuplicateKey`, a server out of reach, or the error itself. */
 export const explain = (error: unknown, collection?: string, indexes: (BuiltIndex & { name: string })[] = []): unknown => {
   if (collection !== undefined && isDuplicateKey(error)) return duplicate(error as DriverError, collection, indexes)

@@ -1,4 +1,5 @@
 import { isDeepStrictEqual } from 'node:util'
+import type { Cluster } from '../../../core/cluster/cluster.js'
 import { GatewayError } from '../../../core/errors.js'
 import type { Log } from '../../../core/log.js'
 import type { Audit } from '../../audit/contract.js'
@@ -59,6 +60,7 @@ interface Parts {
   intake: Intake
   calls: DirectCalls
   audit: Audit
+  limiter: Cluster['limiter']
   versions: readonly string[]
   pingIntervalMs: number
   maxMessages: () => number
@@ -71,12 +73,17 @@ export class Hub {
   /** When each connection is pinged next, in the order of time. */
   readonly #pings = new Map<NodeSession, number>()
   readonly #rotations = new Map<string, NodeJS.Timeout>()
-  readonly #guesses = new Guesses('Too many wrong node tokens come from this address: try again in a minute')
+  readonly #guesses: Guesses
   readonly #ticking: NodeJS.Timeout
   #isStopping = false
 
   constructor(parts: Parts) {
     this.#parts = parts
+    this.#guesses = new Guesses({
+      limiter: parts.limiter,
+      keyPrefix: 'node-token',
+      message: 'Too many wrong node tokens come from this address: try again in a minute',
+    })
     this.#ticking = setInterval(() => this.#tick(), Math.min(TICK_MS, parts.pingIntervalMs)).unref()
   }
 
@@ -97,8 +104,9 @@ export class Hub {
   }
 
   /** Wrong tokens are counted by where they come from. A right one from there is let in all the same. */
-  #refused(error: unknown, token: string | undefined, address: string): never {
-    if (error instanceof GatewayError && error.code === 'unauthenticated') this.#guesses.count(address, parseToken(token)?.nodeId ?? '')
+  async #refused(error: unknown, token: string | undefined, address: string): Promise<never> {
+    if (error instanceof GatewayError && error.code === 'unauthenticated')
+      await this.#guesses.count(address, parseToken(token)?.nodeId ?? '')
     throw error
   }
 

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
 import { join } from 'node:path'
+import { singleGateway } from '../../../core/cluster/single.js'
 import type { Caller } from '../../../core/http/caller.js'
 import type { Store } from '../../../core/store/collection.js'
 import { openSqliteStore } from '../../../core/store/sqlite.js'
@@ -38,6 +39,7 @@ describe('the secret of a pairing, after 15 minutes', () => {
       publicUrl: () => 'http://gateway',
       maxPending: () => 10,
       maxPendingPerAddress: () => 1,
+      limiter: singleGateway().limiter,
       now: () => Date.now() + later,
     })
   })

@@ -1,0 +1,114 @@
+import { fileURLToPath } from 'node:url'
+import { pairNode } from '../plugins/nodes/support.js'
+import { allKnown, lackingForCluster, startCluster, type TestCluster } from '../support/cluster.js'
+import { waitFor } from '../support/waitFor.js'
+import { median, row, startServer } from './measured.js'
+
+const GATEWAYS = 4
+const NODES_EACH = 8
+const IN_FLIGHT = 64
+const ROUNDS = 5
+const MS = 1_500
+const FAULT_MS = 5_000
+const FAULT_AFTER_MS = 1_500
+
+const KINDS = ['call', 'run'] as const
+type Kind = (typeof KINDS)[number]
+const NAMES: Record<Kind, string> = { call: 'direct call', run: 'durable command' }
+
+interface Measured {
+  rate: number
+  failed: number
+  errors: string[]
+}
+
+const program = (name: string): string[] => ['--import', 'tsx', fileURLToPath(new URL(name, import.meta.url))]
+
+/** Commands asked for at one gateway, to nodes at itself and at others; with two gateways, with four, and while something is away. */
+export const benchCluster = async (): Promise<void> => {
+  if (lackingForCluster !== undefined) {
+    process.stdout.write(`Several gateways: skipped, ${lackingForCluster}\n`)
+    return
+  }
+  const cluster = await startCluster(GATEWAYS, { program: program('clusterGateway.ts'), running: 2 })
+  const closing: (() => void)[] = []
+  try {
+    closing.push(await connectNodes(cluster, [0, 1]))
+    for (const kind of KINDS) await compare(cluster, kind, `${NAMES[kind]}, two gateways: at the other / local`, [0], [1])
+    for (const index of [2, 3]) await cluster.start(index)
+    await allKnown(cluster)
+    closing.push(await connectNodes(cluster, [2, 3]))
+    for (const kind of KINDS) {
+      await compare(cluster, kind, `${NAMES[kind]}, four gateways: at another / local`, [0], [1])
+      await compare(cluster, kind, `${NAMES[kind]}, four gateways: at three / local`, [0], [1, 2, 3])
+    }
+    for (const kind of KINDS) await disturb(cluster, kind)
+  } finally {
+    for (const close of closing) close()
+    await cluster.close()
+  }
+}
+
+const nodesAt = (gateways: number[]): string[] =>
+  gateways.flatMap(gateway => Array.from({ length: NODES_EACH }, (_, n) => `bench-${String(gateway)}-${String(n)}`))
+
+/** Connects nodes to these gateways, from another process. Returns what ends it. */
+const connectNodes = async ({ gateways, admin }: TestCluster, at: number[]): Promise<() => void> => {
+  const nodes: { url: string; token: string }[] = []
+  for (const index of at)
+    for (const id of nodesAt([index]))
+      nodes.push({ url: gateways[index]!.url, token: await pairNode(gateways[0]!, admin, id, ['bench.echo']) })
+  const command = [process.execPath, ...program('clusterNodes.ts')]
+  const { process: child } = await startServer(command, { ...process.env, NODES: JSON.stringify(nodes) })
+  await waitFor('the nodes to be seen', async () => {
+    const page = await gateways[0]!.call('GET', '/nodes?limit=200', { token: admin })
+    return (page.body.items as { status: string }[]).every(({ status }) => status === 'online')
+  })
+  return () => void child.kill('SIGKILL')
+}
+
+const measure = async ({ gateways, admin }: TestCluster, kind: Kind, at: number[], ms = MS): Promise<Measured> => {
+  const body = { nodeIds: nodesAt(at), kind, inFlight: IN_FLIGHT, ms }
+  const answer = await gateways[0]!.call('POST', '/bench', { token: admin, body })
+  if (answer.status !== 200) throw new Error(answer.text)
+  const { done, failed, ms: took, errors } = answer.body as { done: number; failed: number; ms: number; errors: string[] }
+  return { rate: (done * 1000) / took, failed, errors }
+}
+
+/** Interleaved runs at both places. */
+const compare = async (cluster: TestCluster, kind: Kind, what: string, here: number[], there: number[]): Promise<void> => {
+  const places = [here, there].map(at => ({ at, rates: [] as number[] }))
+  for (const { at } of places) await measure(cluster, kind, at, MS / 2)
+  for (let round = 0; round < ROUNDS; round++)
+    for (const { at, rates } of places) {
+      const { rate, failed, errors } = await measure(cluster, kind, at)
+      if (failed > 0) throw new Error(`${String(failed)} commands failed: ${errors.join('; ')}`)
+      rates.push(rate)
+    }
+  const [local = 0, remote = 0] = places.map(({ rates }) => median(rates))
+  row(`Cluster: ${what}`, `${remote.toFixed(0)}/s`, `${local.toFixed(0)}/s`, remote / local, 'at least 0.40')
+}
+
+/** Commands to nodes at one other gateway, while a third one is frozen and while Redis is started anew. */
+const disturb = async (cluster: TestCluster, kind: Kind): Promise<void> => {
+  const freeze = (): void => {
+    cluster.gateways[2]!.kill('SIGSTOP')
+  }
+  const restart = async (): Promise<void> => {
+    await cluster.redis.kill()
+    await cluster.redis.start()
+  }
+  for (const [name, disturbance] of Object.entries({ 'a third one frozen': freeze, 'Redis started anew': restart })) {
+    const running = measure(cluster, kind, [1], FAULT_MS)
+    await new Promise(resolve => setTimeout(resolve, FAULT_AFTER_MS))
+    await disturbance()
+    const { rate, failed, errors } = await running
+    cluster.gateways[2]!.kill('SIGCONT')
+    const what = `Cluster: ${NAMES[kind]}, ${name}: failed`
+    process.stdout.write(
+      `${what.padEnd(52)} ${String(failed).padStart(12)} ${`${rate.toFixed(0)}/s`.padStart(12)} ${''.padStart(7)}   none\n`,
+    )
+    for (const error of errors) process.stdout.write(`    ${error}\n`)
+    await allKnown(cluster)
+  }
+}
