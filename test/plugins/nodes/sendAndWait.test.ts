@@ -51,13 +51,13 @@ describe('a command that is sent and waited for in one request', () => {
     node.onCommand = () => undefined
     const { status, body } = await send('respond-async, wait=1')
     assert.equal(status, 202)
-    assert.deepEqual(body, { commandId: node.commands[0]?.commandId, status: 'dispatched' })
+    assert.deepEqual(body, { commandId: node.commands[0]?.commandId ?? 'none', status: 'dispatched' })
     answering(node)
     assert.equal((await wait(gateway, admin, body.commandId ?? '')).status, 'succeeded')
   })
 
   it('is acknowledged at once without the wish, or with one that says no time', async () => {
-    for (const prefer of [undefined, 'return=minimal', 'wait=soon', 'wait=0']) {
+    for (const prefer of [undefined, 'return=minimal', 'wait=soon', 'wait=0'] as (string | undefined)[]) {
       const { status, body, headers } = await send(prefer)
       assert.equal(status, 202)
       assert.deepEqual(Object.keys(body), ['commandId', 'status'])
