@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { randomBytes } from 'node:crypto'
 import { createClient } from 'redis'
 import { z } from 'zod'
-import type { Unreachable} from '../../../core/cluster/cluster.js';
+import type { Unreachable } from '../../../core/cluster/cluster.js'
 import { notice, request, type Owners } from '../../../core/cluster/cluster.js'
 import { RedisCluster } from '../../../core/cluster/redisCluster.js'
 import { conflict } from '../../../core/errors.js'
