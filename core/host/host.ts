@@ -364,6 +364,7 @@ export class PluginHostCore {
       entry: candidate.entry,
       network: networkOf(candidate),
       hidden: [resolve(this.#options.dataDir)],
+      ownDir: join(resolve(this.#options.dataDir), 'plugin-shown'),
       hostFilter: choice.hostFilter,
       maxHeapMb: MAX_HEAP_MB,
     })

@@ -6,6 +6,8 @@ import { fileURLToPath } from 'node:url'
 import { waitFor } from '../support/waitFor.js'
 import { hasBubblewrap, hasDeno, pidsWith, startHost, type TestHost } from './support.js'
 
+const tiersHere = [...(hasBubblewrap ? (['bubblewrap'] as const) : []), ...(hasDeno ? (['deno'] as const) : []), 'node-permission' as const]
+
 describe('a sandbox', () => {
   let host: TestHost | undefined
   afterEach(() => host?.stop())
@@ -44,6 +46,18 @@ describe('a sandbox', () => {
     await host.until('prisoner', 'ready')
     assert.equal((await host.attempt('prisoner', 'read-outside', { path: join(dataDir, 'vault.key') })).allowed, false)
     assert.equal((await host.attempt('prisoner', 'write-data')).allowed, true)
+  })
+
+  it('holds the heap to what the plugin may have, in every tier', async () => {
+    for (const tier of tiersHere) {
+      host = await startHost({ tiers: [tier] })
+      await host.add('full')
+      const { current } = await host.until('full', 'ready')
+      assert.ok(current!.launch.enforced.includes('heap size'))
+      const { value } = await host.attempt('full', 'heap-limit')
+      assert.ok((value as number) < 300 * 1024 * 1024, `${tier}: ${String(value)}`)
+      await host.stop()
+    }
   })
 
   it('that cannot hold another language than JavaScript starts such a plugin only when it is allowed by name', async function () {
