@@ -8,7 +8,7 @@ import { defaultLimits } from '../../core/host/policy.js'
 import { PluginProcess } from '../../core/host/process.js'
 import { PROTOCOL_VERSIONS } from '../../sdk/protocol.js'
 
-const PLUGIN = fileURLToPath(new URL('../../examples/plugins/subtitles/publish/subtitles.mjs', import.meta.url))
+const PLUGIN = fileURLToPath(new URL('../../examples/plugins/subtitles/publish/subtitles.cjs', import.meta.url))
 const [CURRENT = ''] = PROTOCOL_VERSIONS
 const NEXT = '2999-01-01'
 
