@@ -35,6 +35,8 @@ export interface HostSettings {
   requireSignature: boolean
   /** Plugins of `EXPERIMENTAL_INTERFACES` are used. */
   experimental: boolean
+  /** Ids, without regard to case, of plugins that a second process stands by for. */
+  warmSpares: readonly string[]
 }
 
 export interface HostOptions {
@@ -316,6 +318,7 @@ export class PluginHostCore {
       log,
       stagingDir: this.#directoryOf('plugin-versions', id),
       prepare: (next, directory) => this.#prepare(next, directory),
+      keepsSpare: () => this.#options.settings().warmSpares.some(wanted => wanted.toLowerCase() === id.toLowerCase()),
       serve: {
         handlers: { 'channel.receive': params => this.hooks.answer(id, 'channel.receive', params) as never },
         listeners: {

@@ -11,22 +11,16 @@ import { throttleLines } from './throttleLines.js'
 import { afterCrash, recentCrashes, Unfit, type HostLimits } from './policy.js'
 import { storedBytes } from './storage.js'
 import { PluginProcess, type ProcessOptions } from './process.js'
+import { Spare, type Running } from './spare.js'
 import { StagedCopies } from './stagedCopies.js'
+
+export type { Running } from './spare.js'
 
 export type PluginState =
   'discovered' | 'disabled' | 'rejected' | 'starting' | 'ready' | 'degraded' | 'reloading' | 'backing-off' | 'failed' | 'stopped'
 
 /** Lines of output shown with a plugin's record; its log has more. */
 const MAX_SHOWN_LINES = 200
-
-/** A process that has shaken hands, with what it was started from. */
-export interface Running {
-  process: PluginProcess
-  candidate: Candidate
-  tier: TierName
-  launch: Launch
-  directory: string
-}
 
 /** What a supervisor needs of its host. */
 export interface SupervisorSurroundings {
@@ -37,6 +31,8 @@ export interface SupervisorSurroundings {
   /** Picks the sandbox; throws with the reason when none will do. */
   prepare(candidate: Candidate, directory: string): Promise<{ tier: TierName; launch: Launch }>
   readonly serve: Pick<ProcessOptions, 'handlers' | 'listeners'>
+  /** Whether a second process shall stand by to take over. */
+  keepsSpare(): boolean
   /** Lets the areas that use the plugin move over. Rejecting refuses the new process. */
   handover(next: Running, old: Running | undefined): Promise<void>
   onChange(): void
@@ -56,6 +52,7 @@ export class Supervisor {
   storedBytes: number | undefined
   readonly latency = new Latency()
   readonly log = new PluginLog()
+  readonly spare: Spare
   readonly #around: SupervisorSurroundings
   /** Replaced processes whose calls are finishing. */
   readonly #draining = new Map<Running, Promise<unknown>>()
@@ -83,6 +80,17 @@ export class Supervisor {
     this.#copies = new StagedCopies(around.stagingDir, error => {
       around.log.warn({ err: error }, `old copies of the plugin ${this.id} could not be removed`)
     })
+    this.spare = new Spare({
+      limits: around.limits,
+      serve: around.serve,
+      isWanted: () => around.keepsSpare(),
+      prepare: (files, directory) => around.prepare(files, directory),
+      start: (files, directory, serve) => this.#startIn(files, directory, serve),
+      onTrouble: message => {
+        this.log.add('gateway', 'warn', message)
+        around.log.warn(`plugin ${this.id}: ${message}`)
+      },
+    })
   }
 
   get current(): Running | undefined {
@@ -105,6 +113,7 @@ export class Supervisor {
       if (signature === this.#refused) return
       if (this.#current) {
         if (signature !== this.#current.candidate.listing.signature) await this.#replace(this.#current, candidate)
+        else this.spare.keep(this.#current)
         return
       }
       const isTried = this.state === 'backing-off' || this.state === 'failed'
@@ -128,7 +137,7 @@ export class Supervisor {
       clearTimeout(this.#probation)
       this.#release()
       this.#to(state, reason)
-      if (running) await running.process.stop(reason)
+      await Promise.all([running?.process.stop(reason), this.spare.drop(reason)])
       await Promise.allSettled(this.#draining.values())
     })
   }
@@ -220,7 +229,7 @@ export class Supervisor {
     this.#to('starting')
     this.#mayFitNow = false
     try {
-      const next = await this.#launch(this.candidate)
+      const next = (await this.spare.take(this.candidate)) ?? (await this.#launch(this.candidate))
       await this.#handOver(next, undefined)
       this.#serveWith(next)
     } catch (error) {
@@ -235,7 +244,10 @@ export class Supervisor {
   }
 
   async #launch(candidate: Candidate): Promise<Running> {
-    const directory = await this.#copies.stage(candidate)
+    return this.#startIn(candidate, await this.#copies.stage(candidate), this.#around.serve)
+  }
+
+  async #startIn(candidate: Candidate, directory: string, serve: SupervisorSurroundings['serve']): Promise<Running> {
     const { tier, launch } = await this.#around.prepare(candidate, directory)
     const write = throttleLines(line => {
       this.#around.log.info({ stderr: line }, `plugin ${this.id}`)
@@ -245,7 +257,7 @@ export class Supervisor {
       write(line)
     }
     const plugin = { id: candidate.id, version: candidate.manifest.version }
-    const process = await PluginProcess.start(launch, { plugin, limits: this.#around.limits, ...this.#around.serve, onLine })
+    const process = await PluginProcess.start(launch, { plugin, limits: this.#around.limits, ...serve, onLine })
     return { process, candidate, tier, launch, directory }
   }
 
@@ -278,6 +290,7 @@ export class Supervisor {
     })
     this.#prune()
     this.#to('ready')
+    this.spare.keep(running)
   }
 
   #onExit(running: Running, { code, signal }: { code: number | null; signal: NodeJS.Signals | null }): void {
@@ -330,20 +343,24 @@ export class Supervisor {
     this.#crashes = recentCrashes([...this.#crashes, now], now, limits)
     const next = afterCrash(this.#crashes, healthyFor, limits)
     if (!next.restart) {
+      void this.spare.drop('the plugin has failed')
       this.#to(
         'failed',
         `it failed ${next.crashes} times within ${limits.crashWindow / 60_000} minutes: restart it, or install a new version. ${this.lastError ?? ''}`.trim(),
       )
       return
     }
-    this.#to('backing-off', `it is started again in ${(next.delay / 1000).toFixed(1)} s. ${this.lastError ?? ''}`.trim())
+    const delay = this.spare.isReadyFor(this.candidate) ? 0 : next.delay
+    this.spare.rest(next.delay)
+    const what = delay === 0 ? 'its spare takes over' : `it is started again in ${(delay / 1000).toFixed(1)} s`
+    this.#to('backing-off', `${what}. ${this.lastError ?? ''}`.trim())
     this.#retry = setTimeout(() => {
       void this.#inTurn(async () => {
         if (this.state !== 'backing-off') return
         this.restarts += 1
         await this.#bringUp()
       })
-    }, next.delay)
+    }, delay)
   }
 
   #onMissed(running: Running, misses: number): void {

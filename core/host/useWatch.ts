@@ -39,9 +39,12 @@ export class UseWatch {
   }
 
   async #lookAtMemory(): Promise<void> {
-    const running = this.#options.supervisors().flatMap(({ current }) => (current ? [current.process.pid] : []))
-    const resident = await residentBytes(running)
-    for (const supervisor of this.#options.supervisors())
-      supervisor.checkMemory(supervisor.current && resident?.get(supervisor.current.process.pid))
+    const processes = this.#options.supervisors().flatMap(({ current, spare }) => [current?.process, spare.process])
+    const resident = await residentBytes(processes.flatMap(process => (process ? [process.pid] : [])))
+    for (const supervisor of this.#options.supervisors()) {
+      const { current, spare } = supervisor
+      supervisor.checkMemory(current && resident?.get(current.process.pid))
+      spare.checkMemory(spare.process && resident?.get(spare.process.pid))
+    }
   }
 }

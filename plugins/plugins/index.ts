@@ -40,6 +40,8 @@ export default definePlugin({
     /** Only archives that one of the trusted keys signed may run. */
     requireSignature: setting.boolean('Service:Plugins:RequireSignature', { default: false, hot: true }),
     experimental,
+    /** Plugins that a second process stands by for, started and unconnected. */
+    warmSpares: setting.list('Service:Plugins:WarmSpares', { default: [], hot: true }),
   },
   setup: async ({ needs, store, settings, log, routes, on, onStop }) => {
     const stopped = new Set((await store.stopped.find({}, { limit: 10_000 })).map(({ id }) => id))
@@ -55,6 +57,7 @@ export default definePlugin({
         trustedKeys: settings.trustedKeys.get(),
         requireSignature: settings.requireSignature.get(),
         experimental: settings.experimental.get(),
+        warmSpares: settings.warmSpares.get(),
       }),
       stopped: {
         has: id => stopped.has(id.toLowerCase()),
@@ -75,8 +78,8 @@ export default definePlugin({
       })
     }
     settings.directories.onChange(apply)
-    const { enabled, allowlist, minimumTier, allowUnconfined, trustedKeys, requireSignature } = settings
-    for (const hot of [enabled, allowlist, minimumTier, allowUnconfined, trustedKeys, requireSignature])
+    const { enabled, allowlist, minimumTier, allowUnconfined, trustedKeys, requireSignature, warmSpares } = settings
+    for (const hot of [enabled, allowlist, minimumTier, allowUnconfined, trustedKeys, requireSignature, warmSpares])
       hot.onChange(() => {
         host.scanSoon()
       })

@@ -71,6 +71,7 @@ export const startHost = async (
     trustedKeys: [],
     requireSignature: false,
     experimental: false,
+    warmSpares: [],
     ...options.settings,
   }
   const stopped = new Set<string>()
