@@ -68,7 +68,13 @@ const benchColdStart = async (): Promise<void> => {
         rounds.push({ ours: performance.now() - started, bare })
       }
       const [ours, bare] = [median(rounds.map(each => each.ours)), median(rounds.map(each => each.bare))]
-      row(`Plugin ${what}: cold start in ${TIER} / node -e 0`, `${ours.toFixed(0)} ms`, `${bare.toFixed(0)} ms`, ours / bare, 'at most 1.15')
+      row(
+        `Plugin ${what}: cold start in ${TIER} / node -e 0`,
+        `${ours.toFixed(0)} ms`,
+        `${bare.toFixed(0)} ms`,
+        ours / bare,
+        'at most 1.15',
+      )
     }
   } finally {
     await host.stop()
