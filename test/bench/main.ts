@@ -1,5 +1,6 @@
-// Everything that is measured, each side by side with its bare peer in this one run: `npm run bench [rest|calls|start|host|store]`
+// Everything that is measured, each side by side with its bare peer in this one run: `npm run bench [rest|calls|start|host|memory|store]`
 import { row } from './measured.js'
+import { benchMemory } from './memory.js'
 import { benchCalls } from './calls.js'
 import { benchHost } from './host.js'
 import { benchRest } from './rest.js'
@@ -16,6 +17,7 @@ const benches: Record<string, () => Promise<void>> = {
   calls: benchCalls,
   start: benchStart,
   host: benchHost,
+  memory: benchMemory,
   store: benchStore,
 }
 
