@@ -1,9 +1,9 @@
-import type { Socket } from 'node:net'
 import { createLog, type PluginLog } from './log.js'
 import { checkParams } from './params.js'
 import { PROTOCOL_VERSIONS, RpcErrorCode, type HostRequests, type InitializeParams, type PluginNotifications } from './protocol.js'
 import type { PluginRequests, SharedNotifications } from './protocol.js'
 import { Peer, RpcError, type HandlerContext, type Handlers, type PeerInput, type PeerOutput } from './rpc.js'
+import { isTerminal, Stdio } from './stdio.js'
 
 /** A plugin's end of the connection. */
 export type PluginPeer = Peer<PluginRequests, HostRequests, PluginNotifications, SharedNotifications>
@@ -130,12 +130,14 @@ export function startSoon(definition: PluginDefinition): void {
 
 /** Runs the plugin on this process's stdin and stdout, until the gateway stops it or is gone. */
 function runPlugin(definition: PluginDefinition): void {
-  if (process.stdin.isTTY) {
+  if (isTerminal()) {
     process.stderr.write('This is a plugin of Agent Gateway: the gateway starts it. Put its folder into a plugin directory.\n')
     process.exitCode = 2
     return
   }
-  const peer = servePlugin(definition, { input: process.stdin, output: claimStdout(), onEnd: code => process.exit(code) })
+  const stdio = new Stdio()
+  const { input, output } = stdio
+  const peer = servePlugin(definition, { input, output, onEnd: code => process.exit(code) })
   // Ctrl-C in a terminal reaches the whole group: the gateway then stops its plugins in order.
   process.on('SIGINT', () => undefined)
   process.on('SIGTERM', () => peer.close('the other side ended the connection'))
@@ -145,22 +147,7 @@ function runPlugin(definition: PluginDefinition): void {
       peer.notify('log', { level: 'error', message: `${origin}: ${error instanceof Error ? error.message : String(error)}` })
     void within(ABANDONED_MS, peer.flush()).then(() => process.exit(1))
   })
-}
-
-/** Keeps stdout for the protocol: whatever else writes to it, `console` included, goes to stderr from now on. */
-function claimStdout(): PeerOutput {
-  const { stdout } = process
-  const write = stdout.write.bind(stdout) as PeerOutput['write']
-  stdout.write = process.stderr.write.bind(process.stderr)
-  // A module may have written half a line before this: the first frame must not become part of it.
-  if ((stdout as Partial<Socket>).bytesWritten !== 0) write('\n')
-  return {
-    write,
-    get writableLength() {
-      return stdout.writableLength
-    },
-    on: (event, listener) => stdout.on(event, listener),
-  }
+  stdio.begin(() => void peer.flush())
 }
 
 /** The first of the host's, which come newest first, that the plugin speaks too. */

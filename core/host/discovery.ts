@@ -202,6 +202,8 @@ const inspectDirectory = async ({ source, directoryName, policy, archive }: Insp
     const refusal = whyNotTrusted(evidence, policy)
     if (refusal !== undefined) throw new StageError(refusal)
     const listed = await listFiles(directory)
+    // The list is what the copy is checked against, and so must be of the files that the manifest was read with.
+    if (archive === undefined && (await markOf(directory)) !== json.mark) throw new StageError('its files are being changed')
     const listing = archive ? { ...listed, signature: archive.digest } : listed
     const entry = await findEntry(directory, archive ? manifest.name : directoryName)
     return { accepted: { id: manifest.name, manifest, warnings, source, directory, entry, listing, evidence } }
@@ -211,14 +213,20 @@ const inspectDirectory = async ({ source, directoryName, policy, archive }: Insp
   }
 }
 
-const readManifest = async (directory: string): Promise<{ value: unknown } | undefined> => {
+const markOf = async (directory: string): Promise<string> => {
+  const { ino, size, mtimeMs } = await lstat(join(directory, 'manifest.json'))
+  return [ino, size, mtimeMs].join()
+}
+
+const readManifest = async (directory: string): Promise<{ value: unknown; mark: string } | undefined> => {
   const file = join(directory, 'manifest.json')
   const stats = await lstat(file).catch(() => undefined)
   if (!stats) return undefined
   if (!stats.isFile()) throw new StageError('manifest.json is not a regular file')
   if (stats.size > MAX_MANIFEST_BYTES) throw new StageError(`manifest.json is larger than ${MAX_MANIFEST_BYTES} bytes`)
+  const mark = [stats.ino, stats.size, stats.mtimeMs].join()
   try {
-    return { value: JSON.parse((await readFile(file, 'utf8')).replace(/^\ufeff/, '')) as unknown }
+    return { mark, value: JSON.parse((await readFile(file, 'utf8')).replace(/^\ufeff/, '')) as unknown }
   } catch (error) {
     throw new StageError(`manifest.json is not valid JSON: ${(error as Error).message}`)
   }

@@ -194,6 +194,7 @@ export class PluginHostCore {
       log,
       stagingDir: this.#places.of('plugin-versions', id),
       prepare: (next, directory) => prepareLaunch(preparation, next, directory),
+      keepsSpare: () => this.#options.settings().warmSpares.some(wanted => wanted.toLowerCase() === id.toLowerCase()),
       serve: {
         handlers: { 'channel.receive': params => this.hooks.answer(id, 'channel.receive', params) as never },
         listeners: {

@@ -17,6 +17,8 @@ export interface HostSettings {
   maxDataDirectoryMb: number
   /** Plugins of `EXPERIMENTAL_INTERFACES` are used. */
   experimental: boolean
+  /** Ids, without regard to case, of plugins that a second process stands by for. */
+  warmSpares: readonly string[]
 }
 
 export interface HostOptions {

@@ -30,6 +30,11 @@ export class Places {
     return join(this.dataDir, 'plugin-archives', 'unpacked')
   }
 
+  /** What the sandboxes show of the machine instead of what it is. */
+  get shown(): string {
+    return join(this.dataDir, 'plugin-shown')
+  }
+
   /** Files that are put together before they are moved to where a plugin can reach them. */
   get exchangeDrafts(): string {
     return join(this.dataDir, 'tmp', 'exchange')

@@ -46,6 +46,7 @@ export const prepareLaunch = async (
     entry: candidate.entry,
     network,
     hidden: [places.dataDir],
+    ownDir: places.shown,
     hostFilter: choice.hostFilter,
     maxHeapMb: MAX_HEAP_MB,
   })

@@ -11,6 +11,7 @@ import { Unfit } from './policy.js'
 import { Probation } from './probation.js'
 import { Recovery } from './recovery.js'
 import type { Running } from './running.js'
+import type { Spare } from './spare.js'
 import { measureStored } from './storage.js'
 import { Starter, type StarterSurroundings } from './starter.js'
 
@@ -70,6 +71,11 @@ export class Supervisor {
     return this.#current
   }
 
+  /** The process that stands by to take over, where one is kept. */
+  get spare(): Spare {
+    return this.#starter.spare
+  }
+
   /** The newest lines that the plugin wrote, also of the process before. */
   get outputTail(): string[] {
     const lines = this.log.lines().filter(({ source }) => source !== 'gateway')
@@ -86,6 +92,7 @@ export class Supervisor {
       if (this.#probation.isRefused(candidate)) return
       if (this.#current) {
         if (signature !== this.#current.candidate.listing.signature) await this.#replace(this.#current, candidate)
+        else this.spare.keep(this.#current)
         return
       }
       const isTried = this.state === 'backing-off' || this.state === 'failed'
@@ -107,7 +114,7 @@ export class Supervisor {
       this.#probation.end()
       this.#release()
       this.#to(state, reason)
-      if (running) await running.process.stop(reason)
+      await Promise.all([running?.process.stop(reason), this.spare.drop(reason)])
       await this.#draining.settled()
     })
   }
@@ -235,6 +242,7 @@ export class Supervisor {
     })
     this.#prune()
     this.#to('ready')
+    this.spare.keep(running)
   }
 
   #onExit(running: Running, { code, signal }: { code: number | null; signal: NodeJS.Signals | null }): void {
@@ -273,14 +281,18 @@ export class Supervisor {
   #afterCrash(): void {
     const next = this.#recovery.crashed()
     if (!next.restart) {
+      void this.spare.drop('the plugin has failed')
       this.#to(
         'failed',
         `it failed ${next.crashes} times within ${this.#around.limits.crashWindow / 60_000} minutes: restart it, or install a new version. ${this.lastError ?? ''}`.trim(),
       )
       return
     }
-    this.#to('backing-off', `it is started again in ${(next.delay / 1000).toFixed(1)} s. ${this.lastError ?? ''}`.trim())
-    this.#recovery.retryIn(next.delay, () => {
+    const delay = this.spare.isReadyFor(this.candidate) ? 0 : next.delay
+    this.spare.rest(next.delay)
+    const what = delay === 0 ? 'its spare takes over' : `it is started again in ${(delay / 1000).toFixed(1)} s`
+    this.#to('backing-off', `${what}. ${this.lastError ?? ''}`.trim())
+    this.#recovery.retryIn(delay, () => {
       void this.#inTurn(async () => {
         if (this.state !== 'backing-off') return
         this.restarts += 1

@@ -51,13 +51,20 @@ export class UseWatch {
 
   /** And at what is held open of deleted files, which takes the same list of processes. */
   async #lookAtMemory(): Promise<void> {
-    const leaders = this.#options.supervisors().flatMap(({ current }) => (current ? [current.process.pid] : []))
-    const trees = await processTrees(leaders)
+    const processes = this.#options.supervisors().flatMap(({ current, spare }) => [current?.process, spare.process])
+    const trees = await processTrees(processes.flatMap(process => (process ? [process.pid] : [])))
     const { dev } = await stat(this.#options.dataDir)
+    const used = async (pid: number | undefined): Promise<{ memory: number | undefined; held: number }> => {
+      const tree = pid === undefined ? undefined : trees?.get(pid)
+      if (!tree) return { memory: undefined, held: 0 }
+      const held = await heldFiles(tree.pids, dev)
+      return { memory: tree.resident + held.memory, held: held.stored }
+    }
     for (const supervisor of this.#options.supervisors()) {
-      const tree = supervisor.current && trees?.get(supervisor.current.process.pid)
-      const held = tree && (await heldFiles(tree.pids, dev))
-      supervisor.checkMemory(tree && tree.resident + (held?.memory ?? 0), held?.stored ?? 0)
+      const { current, spare } = supervisor
+      const own = await used(current?.process.pid)
+      supervisor.checkMemory(own.memory, own.held)
+      spare.checkMemory((await used(spare.process?.pid)).memory)
     }
   }
 }

@@ -42,6 +42,8 @@ export default definePlugin({
     /** The most that any plugin may store in its data directory, whatever its manifest asks for. */
     maxDataDirectoryMb: setting.number('Service:Plugins:MaxDataDirectoryMb', { default: 1024, min: 1, hot: true }),
     experimental,
+    /** Plugins that a second process stands by for, started and unconnected. */
+    warmSpares: setting.list('Service:Plugins:WarmSpares', { default: [], hot: true }),
   },
   setup: async ({ needs, store, settings, log, routes, on, onStop }) => {
     const stopped = new Set((await store.stopped.find({}, { limit: 10_000 })).map(({ id }) => id))
@@ -58,6 +60,7 @@ export default definePlugin({
         requireSignature: settings.requireSignature.get(),
         maxDataDirectoryMb: settings.maxDataDirectoryMb.get(),
         experimental: settings.experimental.get(),
+        warmSpares: settings.warmSpares.get(),
       }),
       stopped: {
         has: id => stopped.has(id.toLowerCase()),
@@ -78,8 +81,8 @@ export default definePlugin({
       })
     }
     settings.directories.onChange(apply)
-    const { enabled, allowlist, minimumTier, allowUnconfined, trustedKeys, requireSignature } = settings
-    for (const hot of [enabled, allowlist, minimumTier, allowUnconfined, trustedKeys, requireSignature])
+    const { enabled, allowlist, minimumTier, allowUnconfined, trustedKeys, requireSignature, warmSpares } = settings
+    for (const hot of [enabled, allowlist, minimumTier, allowUnconfined, trustedKeys, requireSignature, warmSpares])
       hot.onChange(() => {
         host.scanSoon()
       })

@@ -48,6 +48,10 @@ export const Plugin = z
     lastError: z.string().optional(),
     residentBytes: z.number().optional(),
     storedBytes: z.number().optional().describe('On disk, in the directories that it can write'),
+    spare: z
+      .object({ pid: z.number(), residentBytes: z.number().optional() })
+      .optional()
+      .describe('The process that stands by to take over, where Service:Plugins:WarmSpares names the plugin'),
     calls: z.number(),
     errors: z.number(),
     latencyMs: z.object({ p50: z.number().nullable(), p95: z.number().nullable() }).describe('Of the newest 256 calls'),
@@ -115,6 +119,7 @@ export const describePlugin = (host: PluginHostCore, supervisor: Supervisor, ena
     ...(supervisor.lastError === undefined ? {} : { lastError: supervisor.lastError }),
     ...(supervisor.residentBytes === undefined ? {} : { residentBytes: supervisor.residentBytes }),
     ...(supervisor.storedBytes === undefined ? {} : { storedBytes: supervisor.storedBytes }),
+    ...describeSpare(supervisor),
     calls: supervisor.latency.calls,
     errors: supervisor.latency.errors,
     latencyMs: { p50: supervisor.latency.percentile(0.5), p95: supervisor.latency.percentile(0.95) },
@@ -134,6 +139,9 @@ export const describeDetail = (host: PluginHostCore, supervisor: Supervisor, ena
     output: supervisor.outputTail,
   })
 }
+
+const describeSpare = ({ spare: { process, residentBytes } }: Supervisor): Pick<Plugin, 'spare'> =>
+  process ? { spare: { pid: process.pid, ...(residentBytes === undefined ? {} : { residentBytes }) } } : {}
 
 /** Another copy of the same plugin is not the installed one. */
 const describeInstallation = (host: PluginHostCore, { id, source }: { id: string; source: string }): Pick<Plugin, 'installation'> => {

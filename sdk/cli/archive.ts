@@ -6,6 +6,7 @@ import { ZipFile } from 'yazl'
 import { DIGESTS_FILE, INTEGRITY_FOLDER, sha256, SIGNATURE_FILE, writeDigests } from '../archiveFormat.js'
 import { ArchiveNames, show } from '../archiveNames.js'
 import { archiveFiles } from './archiveFiles.js'
+import type { Bundle } from './bundle.js'
 import { CliError, type PluginProject } from './project.js'
 import type { Signer } from './signing.js'
 
@@ -14,7 +15,7 @@ const FIXED_TIME = new Date('1980-01-01T00:00:00Z')
 
 interface ArchiveOptions {
   /** The bundle of a JavaScript plugin. */
-  script: string | undefined
+  script: Pick<Bundle, 'text' | 'ending'> | undefined
   out: string
   /** Signs the text of the digests. */
   sign: Signer | undefined
@@ -23,7 +24,7 @@ interface ArchiveOptions {
 /** Writes the `.service-plugin` archive with the digests of its files. Returns the names inside. */
 export async function writeArchive(project: PluginProject, { script, out, sign }: ArchiveOptions): Promise<string[]> {
   const entries = new Map<string, Buffer>([['manifest.json', await readFile(join(project.directory, 'manifest.json'))]])
-  if (script !== undefined) entries.set(`${project.manifest.name}.mjs`, Buffer.from(script))
+  if (script !== undefined) entries.set(project.manifest.name + script.ending, Buffer.from(script.text))
   for (const file of await archiveFiles(project, script !== undefined)) {
     if (!entries.has(file)) entries.set(file, await readFile(join(project.directory, file)))
   }

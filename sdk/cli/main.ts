@@ -52,7 +52,7 @@ async function build(directory: string, { out, archive, sign: keyFile }: BuildOp
     return
   }
   const file = resolve(out ?? join(project.directory, `${project.manifest.name}-${project.manifest.version}.service-plugin`))
-  const names = await writeArchive(project, { script: script?.text, out: file, sign })
+  const names = await writeArchive(project, { script, out: file, sign })
   say(`wrote ${near(file)} (${names.join(', ')})`)
 }
 

@@ -1,13 +1,15 @@
 import { spawn } from 'node:child_process'
-import { readdir, readFile } from 'node:fs/promises'
+import { cp, readdir, readFile } from 'node:fs/promises'
 import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
 import { defaultLimits } from '../../core/host/policy.js'
 import { addPlugin, hasBubblewrap, startHost, type TestHost } from '../host/support.js'
 import { waitFor } from '../support/waitFor.js'
 import { median, row } from './measured.js'
 
 const TIER = hasBubblewrap ? 'bubblewrap' : 'node-permission'
-const ROUNDS = 9
+const EXAMPLES = fileURLToPath(new URL('../../examples/plugins', import.meta.url))
+const ROUNDS = 15
 const MANY = 50
 const IDLE = 10
 const RELOADS = 30
@@ -18,7 +20,7 @@ const start = (): Promise<TestHost> => startHost({ tiers: [TIER], limits: { ...d
 /** The same sandbox, and in it nothing but Node. */
 const bareIn = async (host: TestHost, id: string, program: string): Promise<{ ms: number; pid: number; end: () => void }> => {
   const { launch } = host.core.supervisor(id)!.current!
-  const place = launch.args.findIndex(word => /\.mjs$/.test(word))
+  const place = launch.args.findIndex(word => /\.[cm]js$/.test(word))
   const args = [...launch.args.slice(0, place), '-e', program]
   const started = performance.now()
   const child = spawn(launch.command, args, { env: launch.env, cwd: launch.cwd, stdio: ['pipe', 'pipe', 'ignore'], detached: true })
@@ -42,22 +44,64 @@ const pssOf = async (leader: number): Promise<number> => {
   return kilobytes / 1024
 }
 
+/** As a developer gets it: written with the SDK, built by `service dev build`. */
+const addBuilt = (host: TestHost, name: string): Promise<void> =>
+  cp(join(EXAMPLES, name), join(host.plugins, name), { recursive: true, filter: path => !/node_modules|test$/.test(path) })
+
 /** From the request to start a plugin until it serves, against bare Node in the same sandbox. */
 const benchColdStart = async (): Promise<void> => {
   const host = await start()
   try {
-    await host.add('cold')
-    const supervisor = await host.until('cold', 'ready')
-    const rounds: { ours: number; bare: number }[] = []
-    for (let round = 0; round < ROUNDS; round++) {
-      const bare = (await bareIn(host, 'cold', '0')).ms
-      await supervisor.stop('stopped', 'to be started again')
-      const started = performance.now()
-      await supervisor.run(supervisor.candidate)
-      rounds.push({ ours: performance.now() - started, bare })
+    await addBuilt(host, 'subtitles')
+    await host.add('by-hand')
+    for (const [id, what] of [
+      ['subtitles', 'of the SDK'],
+      ['by-hand', 'an ES module'],
+    ] as const) {
+      const supervisor = await host.until(id, 'ready')
+      const rounds: { ours: number; bare: number }[] = []
+      for (let round = 0; round < ROUNDS; round++) {
+        const bare = (await bareIn(host, id, '0')).ms
+        await supervisor.stop('stopped', 'to be started again')
+        const started = performance.now()
+        await supervisor.run(supervisor.candidate)
+        rounds.push({ ours: performance.now() - started, bare })
+      }
+      const [ours, bare] = [median(rounds.map(each => each.ours)), median(rounds.map(each => each.bare))]
+      row(
+        `Plugin ${what}: cold start in ${TIER} / node -e 0`,
+        `${ours.toFixed(0)} ms`,
+        `${bare.toFixed(0)} ms`,
+        ours / bare,
+        'at most 1.15',
+      )
     }
-    const [ours, bare] = [median(rounds.map(each => each.ours)), median(rounds.map(each => each.bare))]
-    row(`Plugin: cold start in ${TIER} / node -e 0 in it`, `${ours.toFixed(0)} ms`, `${bare.toFixed(0)} ms`, ours / bare, 'at most 1.15')
+  } finally {
+    await host.stop()
+  }
+}
+
+/** From the notice that a process has ended until its spare serves: crashes, and a new spare each time. */
+const benchTakeover = async (): Promise<void> => {
+  const host = await startHost({
+    tiers: [TIER],
+    limits: { ...defaultLimits, maxCrashes: 1_000, backoffBase: 1 },
+    settings: { warmSpares: ['warm'] },
+  })
+  try {
+    await host.add('warm')
+    const supervisor = await host.until('warm', 'ready')
+    const rounds: number[] = []
+    for (let round = 0; round < ROUNDS; round++) {
+      const spare = await waitFor('a spare', () => supervisor.spare.process?.pid)
+      const { process: serving } = supervisor.current!
+      const ended = serving.exited.then(() => performance.now())
+      process.kill(-serving.pid, 'SIGKILL')
+      const began = await ended
+      while (supervisor.state !== 'ready' || supervisor.current?.process.pid !== spare) await new Promise(resolve => setImmediate(resolve))
+      rounds.push(performance.now() - began)
+    }
+    row('Plugin: a warm spare takes over', `${median(rounds).toFixed(1)} ms`, '', median(rounds) / 5, 'at most 5 ms')
   } finally {
     await host.stop()
   }
@@ -142,6 +186,7 @@ const benchReload = async (): Promise<void> => {
 
 export const benchHost = async (): Promise<void> => {
   await benchColdStart()
+  await benchTakeover()
   await benchMany()
   await benchIdle()
   await benchReload()

@@ -1,24 +1,14 @@
-// Everything that is measured, each side by side with its bare peer in this one run: `npm run bench [rest|calls|start|host|store|documents|hub|cluster]`
+// Everything that is measured, each side by side with its bare peer in this one run: `npm run bench [rest|calls|start|host|memory|store|documents|hub|cluster]`
 import { row } from './measured.js'
 import { benchDocuments } from './documents.js'
 import { benchCluster } from './cluster.js'
+import { benchMemory } from './memory.js'
+import { benchCalls } from './calls.js'
 import { benchHost } from './host.js'
 import { benchHub } from './hub.js'
 import { benchRest } from './rest.js'
-import { benchRpc } from './rpc.js'
 import { benchStart } from './start.js'
 import { measureStore } from './store.js'
-
-const benchCalls = async (): Promise<void> => {
-  for (const { payloadBytes, inFlight, bare, peer, ratio } of await benchRpc())
-    row(
-      `Plugin call: ${String(payloadBytes)} B, ${String(inFlight)} in flight / bare newline JSON`,
-      `${peer.toFixed(0)}/s`,
-      `${bare.toFixed(0)}/s`,
-      ratio,
-      `at least ${inFlight === 1 ? '0.70' : '0.80'}`,
-    )
-}
 
 const benchStore = async (): Promise<void> => {
   for (const { work, bare, store, ratio } of await measureStore())
@@ -30,6 +20,7 @@ const benches: Record<string, () => Promise<void>> = {
   calls: benchCalls,
   start: benchStart,
   host: benchHost,
+  memory: benchMemory,
   store: benchStore,
   documents: benchDocuments,
   hub: benchHub,

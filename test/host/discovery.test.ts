@@ -103,6 +103,28 @@ describe('discovery', () => {
     })
   })
 
+  it('never takes the manifest of one version for the files of another, while they change', async () => {
+    const folder = await plugin('moving')
+    const versions = new Map<string, Set<string>>()
+    const end = new AbortController()
+    const writer = (async () => {
+      for (let n = 0; !end.signal.aborted; n++) {
+        const next = { ...extractor, version: `1.0.${n}`, description: 'x'.repeat(n % 100) }
+        await writeFile(join(root, 'next.json'), JSON.stringify(next))
+        await rename(join(root, 'next.json'), join(folder, 'manifest.json'))
+      }
+    })()
+    for (let n = 0; n < 200; n++) {
+      for (const { listing, manifest } of (await scan()).accepted)
+        versions.set(listing.signature, (versions.get(listing.signature) ?? new Set()).add(manifest.description ?? ''))
+    }
+    end.abort()
+    await writer
+    for (const described of versions.values()) assert.equal(described.size, 1)
+    const { accepted } = await scan()
+    assert.equal(accepted.length, 1)
+  })
+
   it('takes name and version from the folder and 0.0.0 where the manifest has none', async () => {
     await plugin('Plain', { version: undefined })
     const { accepted } = await scan()

@@ -10,6 +10,12 @@ import { waitFor } from '../support/waitFor.js'
 import { noBubblewrap, noDeno, skipped } from './sandboxes.js'
 import { hasBubblewrap, pidsWith, startHost, type TestHost } from './support.js'
 
+const tiersHere = [
+  ...(hasBubblewrap ? (['bubblewrap'] as const) : []),
+  ...(noDeno === undefined ? (['deno'] as const) : []),
+  'node-permission' as const,
+]
+
 describe('a sandbox', () => {
   let host: TestHost | undefined
   afterEach(() => host?.stop())
@@ -40,8 +46,7 @@ describe('a sandbox', () => {
   })
 
   it('counts files that are deleted while they are open, and files of memory (the latter skipped without bubblewrap)', async () => {
-    const tiers = [...(hasBubblewrap ? (['bubblewrap'] as const) : []), ...(noDeno === undefined ? (['deno'] as const) : []), 'node-permission'] as const
-    for (const tier of tiers) {
+    for (const tier of tiersHere) {
       host = await startHost({ tiers: [tier], limits: { maxStoredBytes: 32 * 1024 * 1024 } })
       await host.add('holder')
       const holder = await host.until('holder', 'ready')
@@ -99,6 +104,18 @@ describe('a sandbox', () => {
     await host.until('prisoner', 'ready')
     assert.equal((await host.attempt('prisoner', 'read-outside', { path: join(dataDir, 'vault.key') })).allowed, false)
     assert.equal((await host.attempt('prisoner', 'write-data')).allowed, true)
+  })
+
+  it('holds the heap to what the plugin may have, in every tier', async () => {
+    for (const tier of tiersHere) {
+      host = await startHost({ tiers: [tier] })
+      await host.add('full')
+      const { current } = await host.until('full', 'ready')
+      assert.ok(current!.launch.enforced.includes('heap size'))
+      const { value } = await host.attempt('full', 'heap-limit')
+      assert.ok((value as number) < 300 * 1024 * 1024, `${tier}: ${String(value)}`)
+      await host.stop()
+    }
   })
 
   it('that cannot hold another language than JavaScript starts such a plugin only when it is allowed by name', async function () {
@@ -175,7 +192,7 @@ describe('when the gateway is killed', () => {
 })
 
 const launchable = (directory: string): LaunchRequest => ({
-  ...{ directory, dataDir: directory, exchangeDir: directory, hidden: [], maxHeapMb: 64 },
+  ...{ directory, dataDir: directory, exchangeDir: directory, hidden: [], ownDir: directory, maxHeapMb: 64 },
   ...{ entry: { kind: 'javascript', file: 'x.mjs', command: [] }, network: { kind: 'none' } },
 })
 

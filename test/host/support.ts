@@ -74,6 +74,7 @@ export const startHost = async (
     requireSignature: false,
     maxDataDirectoryMb: 1024,
     experimental: false,
+    warmSpares: [],
     ...options.settings,
   }
   const stopped = new Set<string>()

@@ -9,7 +9,7 @@ import { defaultLimits, Unfit } from '../../core/host/policy.js'
 import { PluginProcess } from '../../core/host/process.js'
 import { PROTOCOL_VERSIONS } from '../../sdk/protocol.js'
 
-const PLUGIN = fileURLToPath(new URL('../../examples/plugins/subtitles/publish/subtitles.mjs', import.meta.url))
+const PLUGIN = fileURLToPath(new URL('../../examples/plugins/subtitles/publish/subtitles.cjs', import.meta.url))
 const VERSIONED = fileURLToPath(new URL('../sdk/fixtures/versionedPlugin.ts', import.meta.url))
 const TSX = pathToFileURL(createRequire(import.meta.url).resolve('tsx')).href
 const [CURRENT = ''] = PROTOCOL_VERSIONS

@@ -69,7 +69,7 @@ describe('service dev', () => {
       assert.deepEqual(await unpack('my-plugin/my-plugin-0.1.0.service-plugin', 'unpacked/my-plugin'), [
         '.integrity/digests.json',
         'manifest.json',
-        'my-plugin.mjs',
+        'my-plugin.cjs',
       ])
       await rm(join(folder, 'my-plugin'), { recursive: true })
       const alone = join(folder, 'unpacked/my-plugin')
@@ -122,7 +122,7 @@ describe('service dev', () => {
     it('with a key of keygen, and the gateway knows whose it is', async () => {
       assert.deepEqual(await built(), { kind: 'unsigned' })
       assert.deepEqual(await built('--sign', key), { kind: 'signed', key: publicKey })
-      assert.deepEqual((await readdir(join(folder, 'out'))).sort(), ['manifest.json', 'plain.mjs'])
+      assert.deepEqual((await readdir(join(folder, 'out'))).sort(), ['manifest.json', 'plain.cjs'])
     })
 
     it('with a key that only its owner can read, and that is never written over', async () => {
@@ -171,7 +171,7 @@ describe('service dev', () => {
     await service('new', 'only', '--kind', 'extractor')
     await install('only')
     assert.equal((await service('build', 'only', '--no-archive')).code, 0)
-    assert.deepEqual(await readdir(join(folder, 'only/publish')), ['only.mjs'])
+    assert.deepEqual(await readdir(join(folder, 'only/publish')), ['only.cjs'])
     assert.ok(!(await readdir(join(folder, 'only'))).some(name => name.endsWith('.service-plugin')))
   })
 
@@ -188,6 +188,33 @@ describe('service dev', () => {
     const plugin = await startPlugin(join(folder, 'old'))
     assert.equal((await plugin.extract({ name: 'a.old', content: '' })).text, '/ok')
     await plugin.stop()
+  })
+
+  it('builds an ES module where the program needs one, and CommonJS else; never both stand there', async () => {
+    await service('new', 'either', '--kind', 'extractor')
+    await install('either')
+    await write('either/node_modules/legacy/package.json', { name: 'legacy', version: '1.0.0', main: 'index.js' })
+    await write('either/node_modules/legacy/index.js', "module.exports = require('util').format('%s', 'ok')")
+    const text = {
+      '"plain"': 'either.cjs',
+      "await Promise.resolve('awaited ' + legacy)": 'either.mjs',
+      'String(require.main === module)': 'either.cjs',
+      "import.meta.url.slice(0, 5) + ' ' + legacy": 'either.mjs',
+    }
+    for (const [expression, file] of Object.entries(text)) {
+      const imports = "import legacy from 'legacy'\nimport { defineDocumentExtractor } from '@agent-gateway/sdk'\n"
+      await write(
+        'either/src/index.ts',
+        `${imports}const text = ${expression}\ndefineDocumentExtractor({ extract: () => ({ text: [text, legacy].join() }) })\n`,
+      )
+      const { code, stderr } = await service('build', 'either')
+      assert.deepEqual([code, stderr], [0, ''])
+      assert.deepEqual(await readdir(join(folder, 'either/publish')), [file])
+      assert.ok((await unpack('either/either-0.1.0.service-plugin', `out-${file}`)).includes(file))
+      const plugin = await startPlugin(join(folder, 'either'))
+      assert.match((await plugin.extract({ name: 'a.either', content: '' })).text, /^(plain|awaited ok|true|file: ok),ok$/)
+      await plugin.stop()
+    }
   })
 
   it('archives a program in another language with its configuration and files', async () => {

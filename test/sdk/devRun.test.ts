@@ -160,7 +160,7 @@ describe('service dev run', () => {
     gateway.plugins = [{ id: 'mine', version: '1.0.0', state: 'ready', pid: 1, source: join(folder, 'mine') }]
     run([])
     await says(/ready/)
-    assert.deepEqual(await readdir(join(folder, 'mine/publish')), ['mine.mjs'])
+    assert.deepEqual(await readdir(join(folder, 'mine/publish')), ['mine.cjs'])
     assert.deepEqual(await readdir(pluginsDir), [])
   })
 
@@ -199,14 +199,14 @@ describe('service dev run', () => {
     await write('index.js', 'setTimeout(() => {}, 30000)\n')
     run(['--inspect', '19229'])
     await says(/build/)
-    const plugin = spawn(process.execPath, [join(folder, 'mine/publish/mine.mjs')])
+    const plugin = spawn(process.execPath, [join(folder, 'mine/publish/mine.cjs')])
     await says(/debugger +127\.0\.0\.1:19229: attach/)
     plugin.kill()
     gateway.plugins = [{ ...gateway.plugins[0], pid: 2 }]
     await says(/debugger +none: it runs in the tier node-permission, and Node's permission model forbids/)
     child?.kill('SIGINT')
     assert.equal(await ended(), 0)
-    await assert.doesNotReject(import(join(folder, 'mine/publish/mine.mjs')))
+    await assert.doesNotReject(import(join(folder, 'mine/publish/mine.cjs')))
   })
 
   describe('says what is missing', () => {

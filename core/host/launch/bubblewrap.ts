@@ -3,6 +3,7 @@ import { dirname, join } from 'node:path'
 import { resolveCommand } from '../../../sdk/manifest.js'
 import { denoArguments, denoEnvironment, describeNetwork } from './deno.js'
 import { runProbe } from './runProbe.js'
+import { shownMemory } from './shownMemory.js'
 import { ALWAYS_OPEN, pluginEnvironment, WATCHED_MEMORY, type Launch, type LaunchRequest, type Network, type Tier } from './tier.js'
 
 const BWRAP = ['/usr/bin/bwrap', '/usr/local/bin/bwrap', '/bin/bwrap'].find(path => existsSync(path)) ?? 'bwrap'
@@ -13,6 +14,7 @@ const EXCHANGE = '/exchange'
 const SYSTEM = ['/usr', '/bin', '/sbin', '/lib', '/lib32', '/lib64']
 /** What a plugin may put into its own /tmp, which is memory, and as much into /dev/shm. */
 const TMP_BYTES = 64 * 1024 * 1024
+const MEMINFO = '/proc/meminfo'
 const NODE = '/runtime/node'
 const DENO = '/runtime/deno'
 
@@ -64,6 +66,9 @@ const networkFiles = (): string[] => [
 
 const bindIfThere = (path: string): string[] => (existsSync(path) ? ['--ro-bind', realpathSync(path), path] : [])
 
+/** The memory that programs believe this machine to have. */
+const showMemory = (file: string): string[] => ['--ro-bind', file, MEMINFO]
+
 const environment = (network: boolean, more: Record<string, string>): string[] => {
   const variables = {
     ...pluginEnvironment(),
@@ -76,9 +81,9 @@ const environment = (network: boolean, more: Record<string, string>): string[] =
 }
 
 const program = (request: LaunchRequest): string[] => {
-  const { entry, directory, maxHeapMb, hostFilter } = request
+  const { entry, directory, hostFilter } = request
   if (hostFilter !== undefined) return [DENO, ...denoArguments({ directory: PLUGIN, dataDir: DATA, exchangeDir: EXCHANGE }, request)]
-  if (entry.kind === 'javascript') return [NODE, `--max-old-space-size=${maxHeapMb}`, join(PLUGIN, entry.file)]
+  if (entry.kind === 'javascript') return [NODE, join(PLUGIN, entry.file)]
   const root = realpathSync(directory)
   const words = resolveCommand(root, entry).map(word => (word.startsWith(root) ? PLUGIN + word.slice(root.length) : word))
   return words[0] === 'node' ? [NODE, ...words.slice(1)] : words
@@ -98,6 +103,7 @@ export const bubblewrap: Tier = {
       ? runProbe(BWRAP, [
           ...ISOLATION,
           ...systemFiles(),
+          ...showMemory(MEMINFO),
           NODE,
           '-e',
           'process.stdout.write(require("fs").existsSync("/root") || require("fs").existsSync("/home") ? "open" : "confined")',
@@ -114,6 +120,7 @@ export const bubblewrap: Tier = {
         ...systemFiles(),
         ...(network ? networkFiles() : []),
         ...hide(request.hidden),
+        ...showMemory(shownMemory(request.ownDir, request.maxHeapMb)),
         '--ro-bind',
         realpathSync(request.directory),
         PLUGIN,

@@ -17,6 +17,8 @@ export interface LaunchRequest {
   network: Network
   /** Directories that a sandbox which shows the system's files must not show. */
   hidden: readonly string[]
+  /** Where the gateway keeps files that a sandbox shows; no plugin can write there. */
+  ownDir: string
   maxHeapMb: number
   /** A Deno that holds the plugin to its hosts inside a tier that cannot do it alone. */
   hostFilter?: string | undefined

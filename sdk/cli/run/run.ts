@@ -156,7 +156,7 @@ class DevSession {
       ? await bundle(project, this.#inspectPort === undefined ? '' : inspectorBanner(this.#inspectPort))
       : undefined
     if (!script && this.#inspectPort !== undefined) this.#screen.say('debugger', `none: ${project.manifest.entrypoint} is no JavaScript`)
-    if (!this.#isInPlace) await writeArchive(project, { script: script?.text, out: this.#place, sign: this.#sign })
+    if (!this.#isInPlace) await writeArchive(project, { script, out: this.#place, sign: this.#sign })
     const what = script ? `${relative(process.cwd(), script.file)}, ${Math.ceil(script.text.length / 1024)} KiB` : 'the program as it is'
     this.#screen.say('build', `${project.manifest.version}: ${what}, in ${Math.round(performance.now() - started)} ms`)
     const found = await this.#gateway.scan().catch((error: unknown) => {
@@ -171,7 +171,7 @@ class DevSession {
   async #buildWithoutDebugger(): Promise<void> {
     const { project } = await checkProject(this.#directory)
     const script = project && isScript(project) ? await bundle(project) : undefined
-    if (project && this.#keep && !this.#isInPlace) await writeArchive(project, { script: script?.text, out: this.#place, sign: this.#sign })
+    if (project && this.#keep && !this.#isInPlace) await writeArchive(project, { script, out: this.#place, sign: this.#sign })
   }
 
   /** Another copy of the same plugin may have won. */

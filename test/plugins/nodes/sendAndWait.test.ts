@@ -53,7 +53,7 @@ describe('a command that is sent and waited for in one request', () => {
     assert.equal(status, 202)
     assert.deepEqual(body, { commandId: node.commands[0]?.commandId ?? 'none', status: 'dispatched' })
     answering(node)
-    assert.equal((await wait(gateway, admin, body.commandId ?? '')).status, 'succeeded')
+    assert.equal((await wait(gateway, admin, body.commandId)).status, 'succeeded')
   })
 
   it('is acknowledged at once without the wish, or with one that says no time', async () => {
