@@ -153,11 +153,11 @@ export class Commands {
   }
 
   /** Takes a command as `enqueue` does, and waits for it as `wait` does. */
-  async run(owner: Caller, node: NodeRow, wanted: NewCommand, timeoutMs: number, signal: AbortSignal): Promise<CommandOutcome> {
-    const row = await this.enqueue(owner, node, wanted)
+  async run(caller: Caller, node: NodeRow, wanted: NewCommand, timeoutMs: number, signal: AbortSignal): Promise<CommandOutcome> {
+    const row = await this.enqueue(caller, node, wanted)
     // It has gone out in this turn at the earliest: what is known of it is how it stands, and is not read again.
     const known = [row]
-    return this.wait(async () => known.pop() ?? this.#parts.ledger.visible(owner, row.id), row.id, timeoutMs, signal)
+    return this.wait(async () => known.pop() ?? this.#parts.ledger.visible(caller, row.id), row.id, timeoutMs, signal)
   }
 
   /** Lets those who wait here know which of these commands ended elsewhere. */
