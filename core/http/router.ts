@@ -18,6 +18,8 @@ const MAX_PARAM_LENGTH = 512
 export class Router {
   readonly #tree = findMyWay({ maxParamLength: MAX_PARAM_LENGTH, caseSensitive: true, ignoreTrailingSlash: true })
   readonly #routes = new Set<Route>()
+  /** The tree still holds routes that were taken away. */
+  #isStale = false
 
   get routes(): Route[] {
     return [...this.#routes]
@@ -25,16 +27,17 @@ export class Router {
 
   /** Throws when the method and path are taken. Returns the undo. */
   add(route: Route): () => void {
-    this.#tree.on(route.method, route.path, () => undefined, route)
+    this.#renew()
+    this.#plant(route)
     this.#routes.add(route)
     return () => {
-      this.#tree.off(route.method, route.path)
-      this.#routes.delete(route)
+      this.#isStale = this.#routes.delete(route) || this.#isStale
     }
   }
 
   /** The route of a method and a path without query; throws `not_found`, or 405 with `Allow` for a known path. */
   find(method: string, path: string): Match {
+    this.#renew()
     const wanted = (method === 'HEAD' ? 'GET' : method) as HTTPMethod
     const found = METHODS.includes(wanted) ? this.#tree.find(wanted, path) : null
     if (found) return { route: found.store as Route, params: found.params as Record<string, string> }
@@ -44,5 +47,16 @@ export class Router {
       status: 405,
       headers: { Allow: allowed.join(', ') },
     })
+  }
+  #plant(route: Route): void {
+    this.#tree.on(route.method, route.path, () => undefined, route)
+  }
+
+  /** The tree builds itself anew to let go of one route; a gateway that stops lets go of all, and finds none any more. */
+  #renew(): void {
+    if (!this.#isStale) return
+    this.#tree.reset()
+    for (const route of this.#routes) this.#plant(route)
+    this.#isStale = false
   }
 }

@@ -1,7 +1,7 @@
 import PQueue from 'p-queue'
 import type { Piscina } from 'piscina'
 import { diskFull } from '../../core/errors.js'
-import { workerFile } from '../../core/worker.js'
+import { threadOptions, workerFile } from '../../core/worker.js'
 import type { ParseAnswer, ParsedText, ParseTask } from './parseWorker.js'
 
 /** The text that a plugin gave is none. The message goes on after "it". */
@@ -64,5 +64,6 @@ const createPool = async (): Promise<Piscina> => {
     maxThreads: MAX_THREADS,
     idleTimeout: IDLE_MS,
     resourceLimits: { maxOldGenerationSizeMb: MAX_HEAP_MB },
+    ...threadOptions,
   })
 }
