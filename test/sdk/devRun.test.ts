@@ -196,10 +196,10 @@ describe('service dev run', () => {
   it('opens a port for the debugger in what it builds, says why none answers, and leaves none behind', async () => {
     const sandbox = { tier: 'node-permission', enforced: [], open: ['network'] }
     gateway.plugins = [{ id: 'mine', version: '1.0.0', state: 'ready', pid: 1, sandbox, source: join(folder, 'mine') }]
-    await write('index.js', 'setTimeout(() => {}, 30000)\n')
+    await write('index.js', 'setTimeout(() => {}, Number(process.argv[2] ?? 0))\n')
     run(['--inspect', '19229'])
     await says(/build/)
-    const plugin = spawn(process.execPath, [join(folder, 'mine/publish/mine.cjs')])
+    const plugin = spawn(process.execPath, [join(folder, 'mine/publish/mine.cjs'), '30000'])
     await says(/debugger +127\.0\.0\.1:19229: attach/)
     plugin.kill()
     gateway.plugins = [{ ...gateway.plugins[0], pid: 2 }]
