@@ -1,3 +1,4 @@
+import { setMaxListeners } from 'node:events'
 import PQueue from 'p-queue'
 import type { Log } from '../../core/log.js'
 
@@ -45,6 +46,8 @@ export class Pump {
     concurrency: number
     log: Log
   }) {
+    // One for each call under way, which the lanes bound.
+    setMaxListeners(0, this.#giveUp.signal)
     this.#drain = parts.drain
     this.#laneOf = parts.laneOf
     this.#concurrency = parts.concurrency
