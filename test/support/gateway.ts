@@ -45,7 +45,8 @@ export interface GatewayOptions {
   env?: Record<string, string>
 }
 
-const WITHOUT_LIMITS = Object.fromEntries(
+/** Settings that switch every rate limit off. */
+export const unlimited = Object.fromEntries(
   ['Read', 'Write', 'Decision', 'Expensive', 'Chat', 'Webhook', 'Node'].map(name => [`Service:RateLimits:${name}`, '0']),
 )
 
@@ -67,7 +68,7 @@ export const startGateway = async ({
     'Service:Admin:Email': ADMIN.email,
     'Service:Admin:Password': ADMIN.password,
     'Service:Http:DrainSeconds': '1',
-    ...WITHOUT_LIMITS,
+    ...unlimited,
     ...settings,
   }
   const app = createApp(plugins, { config: new Config({ file: join(directory, 'service.json'), defaults, env }), log, areas })

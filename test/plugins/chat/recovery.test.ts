@@ -1,11 +1,7 @@
 import assert from 'node:assert/strict'
-import { spawn, type ChildProcess } from 'node:child_process'
-import { once } from 'node:events'
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { createInterface } from 'node:readline'
-import { fileURLToPath } from 'node:url'
 import { createLog } from '../../../core/log.js'
 import { scoped } from '../../../core/store/scope.js'
 import { openSqliteStore } from '../../../core/store/sqlite.js'
@@ -15,17 +11,16 @@ import { Holder } from '../../../core/lease.js'
 import { TaskLedger } from '../../../plugins/chat/ledger.js'
 import { TaskRunner } from '../../../plugins/chat/runner.js'
 import type { TaskRow } from '../../../plugins/chat/records.js'
-import { call, login } from '../../support/gateway.js'
+import { ADMIN, login, unlimited } from '../../support/gateway.js'
+import { launchGateway, type GatewayProcess } from '../../support/gatewayProcess.js'
 import { waitFor } from '../../support/waitFor.js'
 import { Endpoint, providerSettings, say } from '../models/endpoint.js'
 import { admin, Speaker, startConversations } from './conversation.js'
 
-const program = fileURLToPath(new URL('gatewayProcess.ts', import.meta.url))
-
 describe('after the end of a gateway', () => {
   let endpoint: Endpoint
   let dataDir: string
-  let child: ChildProcess | undefined
+  let launched: GatewayProcess | undefined
 
   beforeEach(async () => {
     endpoint = await Endpoint.start()
@@ -33,24 +28,22 @@ describe('after the end of a gateway', () => {
   })
   afterEach(async () => {
     await kill()
+    launched = undefined
     await endpoint.close()
     await rm(dataDir, { recursive: true, force: true })
   })
 
   const kill = async (): Promise<void> => {
-    if (!child || child.exitCode !== null || child.signalCode !== null) return
-    child.kill('SIGKILL')
-    await once(child, 'exit')
+    launched?.kill('SIGKILL')
+    await launched?.exited
   }
 
   const startProcess = async (): Promise<Speaker> => {
-    const settings = Object.entries(providerSettings(endpoint)).map(([key, value]) => `${key}=${value}`)
-    child = spawn(process.execPath, ['--import', 'tsx', program, dataDir, ...settings], { stdio: ['ignore', 'pipe', 'inherit'] })
-    const [url] = (await once(createInterface({ input: child.stdout! }), 'line')) as [string]
-    const gateway = { call: (method: string, path: string, options: object) => call(url, method, path, options) } as Parameters<
-      typeof login
-    >[0]
-    return new Speaker(gateway, await login(gateway))
+    launched = await launchGateway({
+      dataDir,
+      settings: { ...unlimited, ...providerSettings(endpoint), 'Service:Admin:Password': ADMIN.password },
+    })
+    return new Speaker(launched, await login(launched))
   }
 
   it('killed in the middle of an answer, the message is answered by the next one at once, and once', async () => {

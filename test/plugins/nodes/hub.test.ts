@@ -113,10 +113,10 @@ for (const protocol of ['socket.io', 'signalr'] satisfies Protocol[])
     })
 
     it('tells how it is with its heartbeats, is pinged, and goes offline without them', async () => {
-      await restart({ settings: { 'Service:Nodes:OfflineAfter': '1.5', 'Service:Nodes:PingInterval': '0.2' } })
+      await restart({ settings: { 'Service:Nodes:OfflineAfter': '1', 'Service:Nodes:PingInterval': '0.2' } })
       const node = await connect()
       const beat = { nodeId: 'robot', status: 'online', uptime: 7, platform: 'linux', version: '3.1.4', cpuPercent: 12.5, memoryMb: 100 }
-      const until = Date.now() + 3000
+      const until = Date.now() + 2000
       while (Date.now() < until) {
         node.invoke('Heartbeat', beat)
         await new Promise(resolve => setTimeout(resolve, 100))

@@ -217,7 +217,7 @@ describe('a node that polls', () => {
   it('is asked again after it was busy, within the time of the command', async () => {
     const commandId = await enqueue({ command: 'system.info', timeoutMs: 20_000 })
     await poll()
-    const busy = { ok: false, error: { code: 'busy', message: 'later', retryAfterMs: 200 }, durationMs: 1 }
+    const busy = { ok: false, error: { code: 'busy', message: 'later', retryAfterMs: 800 }, durationMs: 1 }
     assert.equal((await say(commandId, 'result', busy)).body.status, 'dispatched')
     assert.deepEqual(await poll(), [])
     await waitFor('the command to be given again', async () => (await poll()).length === 1)

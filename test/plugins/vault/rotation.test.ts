@@ -1,20 +1,17 @@
 import assert from 'node:assert/strict'
-import { spawn } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
-import { once } from 'node:events'
 import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { fileURLToPath } from 'node:url'
 import { identityPlugins } from '../identity/identityPlugins.js'
 import { vault } from '../../../plugins/vault/contract.js'
 import { environmentKeys } from '../../../plugins/vault/rootKeys.js'
-import { startGateway } from '../../support/gateway.js'
+import { ADMIN, login, startGateway } from '../../support/gateway.js'
+import { launchGateway } from '../../support/gatewayProcess.js'
 import { temporaryDirectory } from '../../support/store.js'
 import { waitFor } from '../../support/waitFor.js'
 import { openVault } from './opened.js'
 
 const ANN = { tenant: null, userId: 'ann' }
-const PROGRAM = fileURLToPath(new URL('../../fixtures/vaultProcess.ts', import.meta.url))
 
 describe("the rotation of the vault's key", () => {
   let directory: Awaited<ReturnType<typeof temporaryDirectory>>
@@ -91,11 +88,13 @@ describe("the rotation of the vault's key", () => {
     let inTheMiddle = 0
     for (let round = 0; round < 10 && (round < 3 || inTheMiddle === 0); round += 1) {
       const before = (await kids())[0]
-      const child = spawn(process.execPath, ['--import', 'tsx', PROGRAM, directory.path], { stdio: ['ignore', 'ignore', 'inherit'] })
+      const gateway = await launchGateway({ dataDir: directory.path, settings: { 'Service:Admin:Password': ADMIN.password } })
+      const token = await login(gateway)
+      const rotation = gateway.call('POST', '/admin/vault/rotate', { token }).catch(() => undefined)
       await waitFor('a new key', async () => (await kids())[0] !== before)
       await new Promise(resolve => setTimeout(resolve, round * 20))
-      child.kill('SIGKILL')
-      await once(child, 'exit')
+      gateway.kill('SIGKILL')
+      await Promise.all([gateway.exited, rotation])
       const { vault: secrets, rows, keys, close } = await openVault(directory.path)
       const current = (await keys.current()).kid
       const left = await rows.count({ kid: { $ne: current } })
