@@ -67,7 +67,7 @@ const readme = (name: string): string => `# ${name}
 An embedding provider for Agent Gateway. Gateways use embedding providers while \`Service:Plugins:Experimental\` is on.
 
     npm install
-    npm test          # builds publish/${name}.mjs and starts it as the gateway does
+    npm test          # builds publish/${name}.cjs and starts it as the gateway does
     npm run dev       # runs it in a live gateway and reloads it on save
     npm run build     # writes ${name}-0.1.0.service-plugin
 

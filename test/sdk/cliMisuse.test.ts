@@ -143,7 +143,7 @@ describe('service dev, given what it cannot use,', () => {
         await writeFile(join(await plugin('blocked'), 'publish'), '')
         return ['build', 'blocked']
       },
-      /^The bundle cannot be written to .*blocked.mjs: EEXIST/,
+      /^The bundle cannot be written to .*blocked.cjs: EEXIST/,
     ],
     [
       'a file in the place of a new folder',

@@ -217,7 +217,7 @@ describe('the installation of plugins', () => {
     const archive = zipOf(
       sealed({
         'manifest.json': await readFile(join(HTTP_CHANNEL, 'manifest.json')),
-        'http-channel.mjs': await readFile(join(HTTP_CHANNEL, 'publish/http-channel.mjs')),
+        'http-channel.cjs': await readFile(join(HTTP_CHANNEL, 'publish/http-channel.cjs')),
       }),
     )
     assert.equal((await upload(archive)).status, 201)
