@@ -1,5 +1,7 @@
 import assert from 'node:assert/strict'
 import { afterCrash, defaultLimits, recentCrashes } from '../../core/host/policy.js'
+import { MAX_FRAME_BYTES } from '../../sdk/protocol.js'
+import { DEFAULT_TIMEOUT_MS } from '../../sdk/rpc.js'
 
 const second = 1_000
 
@@ -34,5 +36,17 @@ describe('the policy after a crash', () => {
     const minute = 60 * second
     assert.ok(afterCrash([0, minute, 2 * minute, 3 * minute, 5 * minute + 1], 0, defaultLimits).restart)
     assert.deepEqual(recentCrashes([0, minute, 5 * minute + 1], 5 * minute + 1, defaultLimits), [minute, 5 * minute + 1])
+  })
+})
+
+describe('the limits of supervision', () => {
+  it('are by default those that administrators and plugin developers are told of', () => {
+    assert.equal(DEFAULT_TIMEOUT_MS, 30 * second)
+    assert.equal(MAX_FRAME_BYTES, 16 * 1024 * 1024)
+    const { handshake, pingAfter, pingTimeout, pingMisses, shutdownRequest, endOfInput, terminate, settle, maxResidentBytes } =
+      defaultLimits
+    assert.deepEqual([handshake, pingAfter, pingTimeout, pingMisses], [10 * second, 10 * second, 5 * second, 3])
+    assert.deepEqual([shutdownRequest, endOfInput, terminate], [5 * second, 2 * second, 2 * second])
+    assert.deepEqual([settle, maxResidentBytes], [200, 256 * 1024 * 1024])
   })
 })

@@ -65,6 +65,24 @@ describe('the administration of plugins', () => {
     assert.equal((await gateway.call('GET', '/plugins/none', { token })).status, 404)
   })
 
+  it('warns of a channel adapter that may use the whole network, unless its manifest lists its hosts', async () => {
+    const adapter = { pluginInterface: 'ChannelAdapter' }
+    await add('open', { ...adapter, channelType: 'open' })
+    await add('listed', { ...adapter, channelType: 'listed', permissions: { net: [] } })
+    await add('reader', {})
+    const warnings: Record<string, RegExp | undefined> = {
+      open: /may use the whole network.*permissions\.net/,
+      listed: undefined,
+      reader: undefined,
+    }
+    for (const [id, expected] of Object.entries(warnings)) {
+      await until(id, 'ready')
+      const said = (await gateway.call('GET', `/plugins/${id}`, { token })).body.warnings.join('; ') as string
+      if (expected) assert.match(said, expected)
+      else assert.doesNotMatch(said, /network/)
+    }
+  })
+
   it('shows what is rejected and why, and nothing of what is no plugin', async () => {
     await add('tool', { pluginInterface: 'Tool' })
     await add('channel', { pluginInterface: 'ChannelAdapter', channelType: 'No Spaces!' })
