@@ -22,8 +22,8 @@ describe('the first administrator', () => {
     await login(gateway, { email: 'root@example.org', password: ADMIN.password })
     await gateway.stop({ keep: true })
     assert.ok(!gateway.logged().includes(ADMIN.password))
-    for (const name of await readdir(directory.path))
-      assert.ok(!(await readFile(join(directory.path, name))).includes(ADMIN.password), name)
+    for (const entry of await readdir(directory.path, { withFileTypes: true, recursive: true }))
+      if (entry.isFile()) assert.ok(!(await readFile(join(entry.parentPath, entry.name))).includes(ADMIN.password), entry.name)
   })
 
   it('keeps the password when the configured one changes: that is for the first start alone', async () => {
