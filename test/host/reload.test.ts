@@ -5,6 +5,9 @@ import { RpcError } from '../../sdk/rpc.js'
 import { waitFor } from '../support/waitFor.js'
 import { addPlugin, startHost, type TestHost } from './support.js'
 
+/** In a row, with 64 callers all the while. */
+const RELOADS = 12
+
 describe('a reload', () => {
   let host: TestHost
   beforeEach(async () => {
@@ -28,7 +31,7 @@ describe('a reload', () => {
         assert.ok(text.endsWith(` read ${name}`), text)
       }
     })
-    for (let reload = 1; reload <= 30; reload++) {
+    for (let reload = 1; reload <= RELOADS; reload++) {
       const next = `1.0.${reload}`
       await version(directory, 'swift', next)
       await waitFor(next, () => host.core.supervisor('swift')!.current?.candidate.manifest.version === next)

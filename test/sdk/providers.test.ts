@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict'
+import { rm } from 'node:fs/promises'
 import { createRequire } from 'node:module'
 import { fileURLToPath, pathToFileURL } from 'node:url'
 import { RpcErrorCode } from '../../sdk/protocol.js'
@@ -110,6 +111,9 @@ describe('providers', () => {
     ['in the process of its test', () => startPlugin(hashing)],
   ] as const)
     describe(`an embedding provider written with the SDK, ${how}`, () => {
+      // It notes its calls where it runs: in this process, here.
+      after(() => rm('calls', { force: true }))
+
       it('makes one vector of each text, the same one of the same text', async () => {
         const running = await started(start())
         const [cat, feline, car] = (await running.embed(['a cat', 'a feline', 'my car'])) as [Float32Array, Float32Array, Float32Array]

@@ -3,7 +3,7 @@ import { waitFor } from '../../support/waitFor.js'
 import { addScripted, ScriptedGateway } from './scripted.js'
 
 const SENDERS = 8
-const RELOADS = 5
+const RELOADS = 3
 
 describe('the reload of a channel adapter', () => {
   let scripted: ScriptedGateway
