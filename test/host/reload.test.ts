@@ -6,7 +6,7 @@ import { waitFor } from '../support/waitFor.js'
 import { addPlugin, startHost, type TestHost } from './support.js'
 
 /** In a row, with 64 callers all the while. */
-const RELOADS = 12
+const RELOADS = 30
 
 describe('a reload', () => {
   let host: TestHost
