@@ -18,6 +18,21 @@ export const tooLate = (): GatewayError =>
     headers: { Connection: 'close' },
   })
 
+/**
+ * For a request that was answered before its body was there. The rest is read past, so that the connection can serve
+ * the next request; one that goes on sending it ends after this long.
+ */
+export const boundRest = (request: IncomingMessage, milliseconds: number): void => {
+  const { headers, socket } = request
+  if (request.complete || (headers['content-length'] === undefined && headers['transfer-encoding'] === undefined)) return
+  const cut = setTimeout(() => {
+    if (!request.complete) socket.destroy()
+  }, milliseconds).unref()
+  request.once('close', () => {
+    clearTimeout(cut)
+  })
+}
+
 /** What a body may have, in bytes, and how long it may be silent. */
 export interface BodyLimits {
   maxBytes: number
@@ -70,11 +85,43 @@ export const readJson = async (request: IncomingMessage, limits: BodyLimits): Pr
   const bytes = await readBody(request, limits)
   if (bytes.length === 0) return undefined
   if (type === undefined) throw wrongType('none', 'application/json')
+  if (isNestedTooDeep(bytes)) throw invalidRequest(`The request body is nested more than ${MAX_DEPTH} levels deep`)
   try {
     return JSON.parse(decoder.decode(bytes)) as unknown
   } catch (error) {
     throw invalidRequest(`The request body is not valid JSON: ${(error as Error).message}`)
   }
+}
+
+/** What is read deeper than this could be read, but not be written again: whoever writes it goes down a call for each level. */
+const MAX_DEPTH = 500
+const [QUOTE, BACKSLASH] = [0x22, 0x5c]
+const OPENING = new Set([0x5b, 0x7b])
+const CLOSING = new Set([0x5d, 0x7d])
+
+const isNestedTooDeep = (bytes: Buffer): boolean => {
+  // Each level is a byte at least: small bodies are not looked through.
+  if (bytes.length <= MAX_DEPTH) return false
+  let depth = 0
+  for (let at = 0; at < bytes.length; at += 1) {
+    const byte = bytes[at] as number
+    if (byte === QUOTE) at = endOfText(bytes, at)
+    else if (OPENING.has(byte)) {
+      depth += 1
+      if (depth > MAX_DEPTH) return true
+    } else if (CLOSING.has(byte)) depth -= 1
+  }
+  return false
+}
+
+/** Where the text that begins here ends; the end of the bytes when it does not. */
+const endOfText = (bytes: Buffer, start: number): number => {
+  for (let end = bytes.indexOf(QUOTE, start + 1); end >= 0; end = bytes.indexOf(QUOTE, end + 1)) {
+    let first = end
+    while (bytes[first - 1] === BACKSLASH) first -= 1
+    if ((end - first) % 2 === 0) return end
+  }
+  return bytes.length
 }
 
 /** Refuses bytes that are not UTF-8, as JSON has to be. */

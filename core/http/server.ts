@@ -10,7 +10,7 @@ import type { Log } from '../log.js'
 import type { coreSettings } from '../settings.js'
 import { credentialKind, Gatekeeper, isBadCredential } from './access.js'
 import { Answers, COMPRESSION_THRESHOLD } from './answer.js'
-import { readBody, readJson } from './body.js'
+import { boundRest, readBody, readJson } from './body.js'
 import { anonymous, type Caller } from './caller.js'
 import { Endpoints } from './endpoints.js'
 import { describeFailure } from './failure.js'
@@ -213,6 +213,7 @@ export class HttpServer {
         this.#answers.prepare(ctx, id)
         if (!(await describe(ctx))) await this.#handle(ctx, id)
       } else await this.#handle(ctx, id)
+      boundRest(ctx.req, this.#silenceMs)
       if (compressAnswer && ctx.respond !== false && isWorthCompressing(ctx)) await compressAnswer(ctx, nothing)
     })
     const handle = koa.callback()

@@ -47,8 +47,10 @@ export async function bundle({ directory, directoryName, manifest }: PluginProje
 async function asCommonJs(options: BuildOptions, prologue: string): Promise<Format | undefined> {
   const { build } = await import('esbuild')
   const banner = prologue === '' ? {} : { js: STRICT_BANNER + prologue }
-  const result = await build({ ...options, format: 'cjs', banner }).catch(() => undefined)
-  if (!result || result.warnings.some(({ id }) => id === 'empty-import-meta')) return undefined
+  // Of what packages do esbuild gives no warnings: only as an error is it told of an `import.meta` in them too.
+  const logOverride = { 'empty-import-meta': 'error' } as const
+  const result = await build({ ...options, format: 'cjs', banner, logOverride }).catch(() => undefined)
+  if (!result) return undefined
   return { text: result.outputFiles?.[0]?.text ?? '', ending: '.cjs' }
 }
 

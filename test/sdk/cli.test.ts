@@ -195,14 +195,20 @@ describe('service dev', () => {
     await install('either')
     await write('either/node_modules/legacy/package.json', { name: 'legacy', version: '1.0.0', main: 'index.js' })
     await write('either/node_modules/legacy/index.js', "module.exports = require('util').format('%s', 'ok')")
+    await write('either/node_modules/own-file/package.json', { name: 'own-file', version: '1.0.0', main: 'index.mjs' })
+    await write('either/node_modules/own-file/index.mjs', 'export const scheme = () => String(import.meta.url).slice(0, 5)')
     const text = {
       '"plain"': 'either.cjs',
       "await Promise.resolve('awaited ' + legacy)": 'either.mjs',
       'String(require.main === module)': 'either.cjs',
       "import.meta.url.slice(0, 5) + ' ' + legacy": 'either.mjs',
+      "scheme() + ' by a package'": 'either.mjs',
     }
     for (const [expression, file] of Object.entries(text)) {
-      const imports = "import legacy from 'legacy'\nimport { defineDocumentExtractor } from '@agent-gateway/sdk'\n"
+      const imports = [
+        "import legacy from 'legacy'\nimport { defineDocumentExtractor } from '@agent-gateway/sdk'\n",
+        expression.includes('scheme') ? "// @ts-ignore\nimport { scheme } from 'own-file'\n" : '',
+      ].join('')
       await write(
         'either/src/index.ts',
         `${imports}const text = ${expression}\ndefineDocumentExtractor({ extract: () => ({ text: [text, legacy].join() }) })\n`,
@@ -212,7 +218,10 @@ describe('service dev', () => {
       assert.deepEqual(await readdir(join(folder, 'either/publish')), [file])
       assert.ok((await unpack('either/either-0.1.0.service-plugin', `out-${file}`)).includes(file))
       const plugin = await startPlugin(join(folder, 'either'))
-      assert.match((await plugin.extract({ name: 'a.either', content: '' })).text, /^(plain|awaited ok|true|file: ok),ok$/)
+      assert.match(
+        (await plugin.extract({ name: 'a.either', content: '' })).text,
+        /^(plain|awaited ok|true|file: ok|file: by a package),ok$/,
+      )
       await plugin.stop()
     }
   })

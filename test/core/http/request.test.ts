@@ -192,6 +192,33 @@ describe('a request', () => {
       await waitFor('an empty directory', async () => (await readdir(join(gateway.dataDir, 'tmp', 'uploads'))).length === 0)
     })
 
+    it('that was refused may not go on sending its body for ever', async () => {
+      const received = await new Promise<string>((resolve, reject) => {
+        let text = ''
+        const socket = connect(Number(new URL(gateway.url).port), '127.0.0.1', () =>
+          socket.write('POST /api/things HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 100000\r\n\r\n'),
+        )
+        const drip = setInterval(() => socket.write('x'), 100)
+        socket.on('data', chunk => (text += chunk.toString()))
+        socket.on('error', (error: NodeJS.ErrnoException) => {
+          if (error.code !== 'EPIPE' && error.code !== 'ECONNRESET') reject(error)
+        })
+        socket.on('close', () => {
+          clearInterval(drip)
+          resolve(text)
+        })
+      })
+      assert.match(received, /^HTTP\/1.1 401 /)
+    })
+
+    it('nested too deep to be written again is 400', async () => {
+      const nested = (depth: number): string => `{"name": "a \\\\\\"[", "more": ${'['.repeat(depth)}${']'.repeat(depth)}}`
+      const headers = { 'Content-Type': 'application/json' }
+      await envelope('POST', '/things', 400, 'invalid_request', { token: 'user', headers, body: nested(500) })
+      const answer = await gateway.call('POST', '/things', { token: 'user', headers, body: nested(499) })
+      assert.doesNotMatch(answer.text, /nested/)
+    })
+
     it('that stops in the middle of its body is given up', async () => {
       const socket = connect(Number(new URL(gateway.url).port), '127.0.0.1')
       socket.write(
