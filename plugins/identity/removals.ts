@@ -57,6 +57,8 @@ export class Removals {
       await this.#parts.rows.insertOne({ id: userId, tenant, dueAt: now, ended: false, createdAt: now })
     } catch (error) {
       if (!(error instanceof DuplicateKey)) throw error
+      // One that was not gone through with: it counts from now, or it would be taken for abandoned.
+      await this.#parts.rows.updateOne({ id: userId }, { $set: { dueAt: now, createdAt: now } })
     }
   }
 
@@ -96,10 +98,14 @@ export class Removals {
   async #work(row: RemovalRow): Promise<void> {
     const { rows, exists } = this.#parts
     if (await exists(row.id)) {
-      if (Date.parse(row.createdAt) < Date.now() - ABANDONED_MS) await rows.deleteOne({ id: row.id })
+      if (Date.parse(row.createdAt) < Date.now() - ABANDONED_MS) await rows.deleteOne({ id: row.id, createdAt: row.createdAt })
       return
     }
-    if (!(await this.#endAll({ tenant: row.tenant, userId: row.id }))) return
+    if (!(await this.#endAll({ tenant: row.tenant, userId: row.id }))) {
+      // Behind the others, which may be more than one look takes up.
+      await rows.updateOne({ id: row.id }, { $set: { dueAt: new Date(Date.now() + this.#times.lookMs).toISOString() } })
+      return
+    }
     if (row.ended) await rows.deleteOne({ id: row.id })
     else await rows.updateOne({ id: row.id }, { $set: { ended: true, dueAt: new Date(Date.now() + this.#times.againMs).toISOString() } })
   }

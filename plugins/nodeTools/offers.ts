@@ -1,4 +1,4 @@
-import { isInScope, isFamilyScope } from '../nodes/contract.js'
+import { isCommandName, isInScope, isFamilyScope } from '../nodes/contract.js'
 import type { Node } from '../nodes/contract.js'
 import { catalogue, unknownCommand, type KnownCommand } from './catalogue.js'
 
@@ -21,7 +21,8 @@ export interface Offer {
  */
 export const commandsOf = ({ scopes, capabilities }: Pick<Node, 'scopes' | 'capabilities'>): string[] => {
   const named = scopes.filter(scope => !isFamilyScope(scope))
-  const able = capabilities.length > 0 ? capabilities : [...catalogue.keys()]
+  // What a machine calls its commands is read by models: a name, and no text.
+  const able = capabilities.length > 0 ? capabilities.filter(isCommandName) : [...catalogue.keys()]
   const allowed = new Set([...named, ...able.filter(command => isInScope(command, scopes))])
   const known = [...catalogue.keys()].filter(command => allowed.has(command))
   return [...known, ...[...allowed].filter(command => !catalogue.has(command)).sort()]

@@ -119,5 +119,13 @@ export class NodeTools implements ToolSource {
   }
 }
 
+/** What a machine says of itself stands in a model's instructions: short, and marked as its own words. */
+const MAX_LABEL_LENGTH = 60
+const quoted = (text: string): string => JSON.stringify(text.length > MAX_LABEL_LENGTH ? `${text.slice(0, MAX_LABEL_LENGTH)}…` : text)
+
 const labelOf = ({ id, name, platform }: Offer['node']): string =>
-  [id, ...(name === id ? [] : [JSON.stringify(name)]), ...(platform === undefined ? [] : [`(${platform})`])].join(' ')
+  [
+    id,
+    ...(name === id ? [] : [`which calls itself ${quoted(name)}`]),
+    ...(platform === undefined ? [] : [`(it says: ${quoted(platform)})`]),
+  ].join(' ')

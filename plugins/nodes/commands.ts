@@ -157,7 +157,13 @@ export class Commands {
     const row = await this.enqueue(caller, node, wanted)
     // It has gone out in this turn at the earliest: what is known of it is how it stands, and is not read again.
     const known = [row]
-    return this.wait(async () => known.pop() ?? this.#parts.ledger.visible(caller, row.id), row.id, timeoutMs, signal)
+    try {
+      return await this.wait(async () => known.pop() ?? this.#parts.ledger.visible(caller, row.id), row.id, timeoutMs, signal)
+    } catch (error) {
+      if (!(error instanceof GatewayError) || error.code !== 'rate_limited') throw error
+      // Too many wait: an error would have the caller send again what is on its way.
+      return this.#parts.ledger.outcome(row)
+    }
   }
 
   /** Lets those who wait here know which of these commands ended elsewhere. */

@@ -2,7 +2,7 @@ import { z } from 'zod'
 import { event, service } from '../../core/plugin.js'
 import type { Owner } from '../../core/store/collection.js'
 
-export { isFamilyScope, isInScope } from './scopes.js'
+export { isCommandName, isFamilyScope, isInScope } from './scopes.js'
 
 export const CommandStatus = z.enum([
   'queued',

@@ -1,4 +1,5 @@
 import { z } from 'zod'
+import { MAX_NAME_LENGTH, NAME } from './scopes.js'
 
 /** Versions of the node protocol that this gateway speaks, newest first: the last two. */
 export const PROTOCOL_VERSIONS: readonly string[] = ['2026-04-01']
@@ -8,21 +9,14 @@ export type GatewayMethod = 'ExecuteCommand' | 'RefreshScopes' | 'RevokeAccess'
 
 /** Parts that one result may come in. */
 export const MAX_PARTS = 256
-const MAX_SCOPE_LENGTH = 100
 export const MAX_SCOPES = 200
 
 /** Names are checked where a person sets them; a node only echoes them. */
-export const ScopeEcho = z.array(z.string().max(MAX_SCOPE_LENGTH)).max(MAX_SCOPES)
+export const ScopeEcho = z.array(z.string().max(MAX_NAME_LENGTH)).max(MAX_SCOPES)
 
-export const Scope = z
-  .string()
-  .max(MAX_SCOPE_LENGTH)
-  .regex(/^[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*$/, 'a scope is written family.name, for example screen.capture')
+export const Scope = z.string().max(MAX_NAME_LENGTH).regex(NAME, 'a scope is written family.name, for example screen.capture')
 
-export const CommandName = z
-  .string()
-  .max(MAX_SCOPE_LENGTH)
-  .regex(/^[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*$/, 'a command is written family.name, for example screen.capture')
+export const CommandName = z.string().max(MAX_NAME_LENGTH).regex(NAME, 'a command is written family.name, for example screen.capture')
 
 /** Numbers that a machine measures about itself; whatever else it sends in their place is left out. */
 const Measure = z.number().nonnegative().optional().catch(undefined)

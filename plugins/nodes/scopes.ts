@@ -1,6 +1,13 @@
 /** Families whose commands share one scope. */
 const FAMILY_SCOPES: Readonly<Record<string, string>> = { input: 'input.control', app: 'app.manage' }
 
+/** How commands and scopes are named: `family.name`. */
+export const NAME = /^[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*$/
+export const MAX_NAME_LENGTH = 100
+
+/** Whether a command can have this name. */
+export const isCommandName = (name: string): boolean => name.length <= MAX_NAME_LENGTH && NAME.test(name)
+
 /** The scopes any of which allows the command: its own name, or its family's. */
 export const scopesFor = (command: string): string[] => {
   const family = FAMILY_SCOPES[command.split('.')[0] ?? '']

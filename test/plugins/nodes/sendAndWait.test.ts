@@ -1,4 +1,6 @@
 import assert from 'node:assert/strict'
+import { nodes } from '../../../plugins/nodes/contract.js'
+import { MAX_WAITERS } from '../../../plugins/nodes/waiters.js'
 import { login, startGateway, type TestGateway } from '../../support/gateway.js'
 import { answering, connectNode, pairNode, wait, type TestNode } from './support.js'
 
@@ -68,6 +70,23 @@ describe('a command that is sent and waited for in one request', () => {
   it('passes the same gates', async () => {
     assert.equal((await send('wait=20', 'screen.capture')).status, 403)
     assert.equal(node.commands.length, 0)
+  })
+
+  it('is acknowledged, not refused, where too many wait already: it has been sent', async () => {
+    node.onCommand = () => undefined
+    const { id } = (await gateway.call('GET', '/auth/me', { token: admin })).body
+    const owner = { tenant: null, userId: id as string }
+    const service = gateway.service(nodes)
+    const end = new AbortController()
+    const waiting: Promise<unknown>[] = []
+    for (let i = 0; i < MAX_WAITERS / 100; i += 1) {
+      const { commandId } = await service.enqueue(owner, 'robot', { command: 'system.info' })
+      for (let n = 0; n < 100; n += 1) waiting.push(service.wait(owner, commandId, 60_000, end.signal))
+    }
+    const { status, body } = await send('wait=20')
+    assert.deepEqual([status, Object.keys(body)], [202, ['commandId', 'status']])
+    end.abort()
+    await Promise.all(waiting)
   })
 
   it('is described', async () => {
