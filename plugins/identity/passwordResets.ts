@@ -1,6 +1,6 @@
 import { randomBytes, randomUUID } from 'node:crypto'
 import { watch, type FSWatcher } from 'node:fs'
-import { mkdir, readdir, readFile, rm, stat } from 'node:fs/promises'
+import { lstat, mkdir, readdir, readFile, rm, stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { z } from 'zod'
@@ -52,10 +52,15 @@ export class PasswordResets {
   /** Resolves when what waits is done; what is asked for later is taken up then. */
   async start(): Promise<void> {
     await mkdir(this.#directory, { recursive: true, mode: 0o700 })
-    this.#watcher = watch(this.#directory, { persistent: false }, () => void this.#look())
-    this.#watcher.on('error', error => {
+    const unwatched = (error: unknown): void => {
       this.#parts.log.warn({ err: error }, 'the directory of password resets cannot be watched: they are taken up at the next start')
-    })
+    }
+    try {
+      this.#watcher = watch(this.#directory, { persistent: false }, () => void this.#look()).on('error', unwatched)
+    } catch (error) {
+      // The system has no watches left, or the directory is another user's: no reason not to start.
+      unwatched(error)
+    }
     await this.#look()
   }
 
@@ -69,12 +74,14 @@ export class PasswordResets {
       const names = await readdir(this.#directory)
       for (const name of names.filter(each => each.endsWith(DONE))) await this.#forget(join(this.#directory, name))
       const asked = names.filter(name => name.endsWith(ASKED)).slice(0, MAX_AT_ONCE)
-      for (const name of asked) await this.#takeUp(join(this.#directory, name))
+      for (const name of asked) await this.#takeUp(join(this.#directory, name)).catch(this.#complain)
     })
-    this.#looking = this.#looking.catch((error: unknown) => {
-      this.#parts.log.error({ err: error }, 'a password could not be reset')
-    })
+    this.#looking = this.#looking.catch(this.#complain)
     return this.#looking
+  }
+
+  readonly #complain = (error: unknown): void => {
+    this.#parts.log.error({ err: error }, 'a password could not be reset')
   }
 
   /** An answer that the command did not wait for. */
@@ -84,9 +91,9 @@ export class PasswordResets {
   }
 
   async #takeUp(file: string): Promise<void> {
-    const { size, mtimeMs } = await stat(file)
-    if (size > MAX_BYTES || mtimeMs < Date.now() - LIFE_MS) {
-      await rm(file, { force: true })
+    const found = await lstat(file)
+    if (!found.isFile() || found.size > MAX_BYTES || Math.abs(Date.now() - found.mtimeMs) > LIFE_MS) {
+      await rm(file, { force: true, recursive: true })
       return
     }
     const problem = await this.#reset(await readFile(file, 'utf8'))
@@ -129,9 +136,12 @@ export const askForReset = async (dataDir: string, email: string, waitMs = WAIT_
   if (!named.success) throw new Error(`${email} is not an e-mail address`)
   const password = randomBytes(15).toString('base64url')
   const place = join(dataDir, DIRECTORY, randomUUID())
-  await stat(dataDir).catch(() => {
+  const { uid } = await stat(dataDir).catch(() => {
     throw new Error(`there is no data directory ${dataDir}: say which one, as for the gateway itself`)
   })
+  // What root writes there the gateway could not read, nor what is asked for later in a directory of root.
+  if (process.getuid?.() === 0 && uid !== 0)
+    throw new Error(`the data directory ${dataDir} is of the user ${uid}: run this as that user, for example with sudo -u '#${uid}'`)
   const passwordHash = await new Passwords().hash(password)
   await writeFileAtomically(place + ASKED, JSON.stringify({ email: named.data, passwordHash }))
   for (const end = Date.now() + waitMs; Date.now() < end;) {

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { execFile } from 'node:child_process'
-import { mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises'
+import { chown, mkdir, mkdtemp, readdir, readFile, rm, symlink, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -9,6 +9,7 @@ import { connect } from '../../../core/store/sqlite/connection.js'
 import { askForReset } from '../../../plugins/identity/passwordResets.js'
 import { ADMIN, login } from '../../support/gateway.js'
 import { launchGateway, type GatewayProcess } from '../../support/gatewayProcess.js'
+import { waitFor } from '../../support/waitFor.js'
 
 const ROOT = fileURLToPath(new URL('../../..', import.meta.url))
 
@@ -78,5 +79,25 @@ describe('the command that resets a password', function () {
     await writeFile(join(dataDir, 'password-resets', 'x.json'), '{"email":"admin@localhost","passwordHash":"plain"}')
     const { stdout } = await run('reset-password', ADMIN.email)
     assert.equal(await tryLogin(passwordIn(stdout)), 200)
+  })
+
+  it('is not held up by what is no request', async () => {
+    const directory = join(dataDir, 'password-resets')
+    for (const n of [1, 2, 3]) {
+      await mkdir(join(directory, `folder-${n}.json`))
+      await symlink('nowhere', join(directory, `link-${n}.json`))
+    }
+    const { stdout } = await run('reset-password', ADMIN.email)
+    assert.match(stdout, /It is in force/)
+    await waitFor('an empty directory', async () => (await readdir(directory)).length === 0)
+  })
+
+  it('is not for root where the gateway is another user: it could not read the request', async function () {
+    if (process.getuid?.() !== 0) this.skip()
+    await stop()
+    await chown(dataDir, 65_534, 65_534)
+    await assert.rejects(askForReset(dataDir, ADMIN.email, 0), /is of the user 65534: run this as that user/)
+    assert.deepEqual(await readdir(join(dataDir, 'password-resets')), [])
+    await chown(dataDir, 0, 0)
   })
 })
