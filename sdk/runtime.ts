@@ -138,9 +138,6 @@ function runPlugin(definition: PluginDefinition): void {
   const stdio = new Stdio()
   const { input, output } = stdio
   const peer = servePlugin(definition, { input, output, onEnd: code => process.exit(code) })
-  // Ctrl-C in a terminal reaches the whole group: the gateway then stops its plugins in order.
-  process.on('SIGINT', () => undefined)
-  process.on('SIGTERM', () => peer.close('the other side ended the connection'))
   process.on('uncaughtException', (error, origin) => {
     process.stderr.write(`${origin}: ${describe(error)}\n`)
     if (peer.closed === undefined)
@@ -148,6 +145,10 @@ function runPlugin(definition: PluginDefinition): void {
     void within(ABANDONED_MS, peer.flush()).then(() => process.exit(1))
   })
   stdio.begin(() => void peer.flush())
+  // Only now: while it waits for the first line, nothing here could answer a signal, and the system ends it.
+  // Ctrl-C in a terminal reaches the whole group: the gateway then stops its plugins in order.
+  process.on('SIGINT', () => undefined)
+  process.on('SIGTERM', () => peer.close('the other side ended the connection'))
 }
 
 /** The first of the host's, which come newest first, that the plugin speaks too. */

@@ -63,8 +63,10 @@ export class UseWatch {
     for (const supervisor of this.#options.supervisors()) {
       const { current, spare } = supervisor
       const own = await used(current?.process.pid)
-      supervisor.checkMemory(own.memory, own.held)
-      spare.checkMemory((await used(spare.process?.pid)).memory)
+      const other = await used(spare.process?.pid)
+      // Both store in the same place: what one of them holds there counts for the plugin.
+      supervisor.checkMemory(own.memory, own.held + other.held)
+      spare.checkMemory(other.memory)
     }
   }
 }

@@ -161,6 +161,17 @@ describe('a spare process of a plugin', () => {
     }
   })
 
+  it('stores for the plugin: what both hold of deleted files counts together', async () => {
+    host = await begin({ limits: { maxStoredBytes: 32 * 1024 * 1024 }, settings: { warmSpares: [] } })
+    await host.add('twin', 'hold-at-once')
+    const twin = await host.until('twin', 'ready')
+    await waitFor('a look at what it holds', () => (twin.storedBytes ?? 0) >= 20 * 1024 * 1024)
+    assert.deepEqual([twin.state, twin.lastError], ['ready', undefined])
+    host.settings.warmSpares = ['twin']
+    await host.core.scan()
+    await waitFor('its end', () => twin.lastError?.includes('it stored more than 32 MiB and was ended'))
+  })
+
   it('takes no part in what the plugin does, and leaves nothing behind when the gateway stops', async () => {
     host = await begin({ settings: { warmSpares: ['twin'] } })
     host.core.hooks.serve('channel.receive', () => Promise.resolve({ accepted: 1 }))

@@ -74,6 +74,16 @@ describe('the stdin and stdout of a plugin', () => {
     assert.deepEqual([...answers().values()].slice(1), [{ text: 'read' }, { text: 'read' }])
   })
 
+  it('hold up no end before the handshake', async () => {
+    const { pid = 0 } = await start("process.stdout.write('\\n')")
+    await waitFor('the program', () => output !== '')
+    // It waits for the first line then.
+    await new Promise(resolve => setTimeout(resolve, 200))
+    const ended = once(child!, 'exit')
+    process.kill(pid, 'SIGTERM')
+    assert.deepEqual(await ended, [null, 'SIGTERM'])
+  })
+
   it('take a handshake that comes in pieces', async () => {
     const { stdin } = await start()
     stdin.write(hello.slice(0, 30))
