@@ -116,10 +116,11 @@ export class Users {
     return this.#change(id, set)
   }
 
-  /** For the operator at the machine. Ends the user's sessions; API tokens stay. Rejects with `not_found`. */
+  /** For the operator at the machine. Ends the user's sessions; API tokens stay. Rejects with `not_found`, and with `conflict` for one who could not log in with it. */
   async resetPassword(email: string, passwordHash: string): Promise<UserRow> {
     const row = await this.byEmail(email)
     if (!row) throw notFound(`User ${email}`)
+    if (row.disabled) throw conflict(`The user ${email} is disabled: an administrator has to enable it first`)
     return this.#change(row.id, { passwordHash })
   }
 

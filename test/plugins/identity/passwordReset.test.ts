@@ -71,6 +71,11 @@ describe('the command that resets a password', function () {
       assert.equal(code, 1)
       return /The password of nobody@localhost was not reset: .*nobody@localhost/.test(stderr)
     })
+    const token = await login(gateway!)
+    const body = { email: 'gone@localhost', name: 'Gone', password: 'a long enough password', roles: ['User'] }
+    const { id } = (await gateway!.call('POST', '/admin/users', { token, body })).body as { id: string }
+    assert.equal((await gateway!.call('PATCH', `/admin/users/${id}`, { token, body: { disabled: true } })).status, 200)
+    await assert.rejects(run('reset-password', 'gone@localhost'), /gone@localhost is disabled: an administrator has to enable it first/)
     await assert.rejects(run('reset-password'), /is no command/)
     await assert.rejects(askForReset(join(dataDir, 'nowhere'), ADMIN.email, 0), /there is no data directory/)
   })
