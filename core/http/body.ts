@@ -96,8 +96,9 @@ export const readJson = async (request: IncomingMessage, limits: BodyLimits): Pr
 /** What is read deeper than this could be read, but not be written again: whoever writes it goes down a call for each level. */
 const MAX_DEPTH = 500
 const [QUOTE, BACKSLASH] = [0x22, 0x5c]
-const OPENING = new Set([0x5b, 0x7b])
-const CLOSING = new Set([0x5d, 0x7d])
+/** Brackets and braces lie so far apart. */
+const APART = 0x20
+const [OPENING, CLOSING] = [0x7b, 0x7d]
 
 const isNestedTooDeep = (bytes: Buffer): boolean => {
   // Each level is a byte at least: small bodies are not looked through.
@@ -106,10 +107,10 @@ const isNestedTooDeep = (bytes: Buffer): boolean => {
   for (let at = 0; at < bytes.length; at += 1) {
     const byte = bytes[at] as number
     if (byte === QUOTE) at = endOfText(bytes, at)
-    else if (OPENING.has(byte)) {
+    else if ((byte | APART) === OPENING) {
       depth += 1
       if (depth > MAX_DEPTH) return true
-    } else if (CLOSING.has(byte)) depth -= 1
+    } else if ((byte | APART) === CLOSING) depth -= 1
   }
   return false
 }
