@@ -85,7 +85,7 @@ export const nodesPlugin = (versions: readonly string[]): Plugin =>
         },
       })
       const dispatcher: Dispatcher = new Dispatcher({ ledger, presence, log })
-      const intake = new Intake({ ledger, parts: store.parts, dispatcher, reach, audit: needs.audit })
+      const intake = new Intake({ ledger, parts: store.parts, dispatcher, reach, audit: needs.audit, log })
       const followed = cluster.isShared
         ? new Followed({ cluster, look: ids => commands.look(ids).catch(failed('the end of a command could not be looked at')) })
         : undefined
@@ -154,6 +154,7 @@ export const nodesPlugin = (versions: readonly string[]): Plugin =>
 
       onStop(() => seen.stop())
       onStop(() => {
+        intake.stop()
         dispatcher.stop()
       })
       let sweeps = 0

@@ -1,4 +1,6 @@
-import { conflict, notFound, validationFailed } from '../../core/errors.js'
+import pRetry from 'p-retry'
+import { conflict, GatewayError, notFound, validationFailed } from '../../core/errors.js'
+import type { Log } from '../../core/log.js'
 import { DuplicateKey, type Collection } from '../../core/store/collection.js'
 import type { Audit } from '../audit/contract.js'
 import type { CommandStatus } from './contract.js'
@@ -11,6 +13,8 @@ import type { CommandRow, PartRow } from './rows.js'
 import type { SessionIdentity } from './session.js'
 
 const PART_LIFETIME_MS = 86_400_000
+/** How a result is tried again that the store did not take: 0.1 s later, then twice as long each time, for half a minute. */
+const TRIES = { retries: 20, minTimeout: 100, maxTimeout: 5_000, maxRetryTime: 30_000, randomize: true, unref: true }
 
 /** What the node is told of its message. */
 export interface Taken {
@@ -24,11 +28,13 @@ interface Parts {
   dispatcher: Dispatcher
   reach: Reach
   audit: Audit
+  log: Log
 }
 
 /** Takes what nodes say about their commands: each command ends with one result, and everything else is refused and kept in the audit. */
 export class Intake {
   readonly #parts: Parts
+  readonly #stopping = new AbortController()
 
   constructor(parts: Parts) {
     this.#parts = parts
@@ -36,9 +42,27 @@ export class Intake {
 
   /**
    * A result or a part of one. The same result again, after it was recorded, changes nothing. Rejects with `not_found`
-   * for another node's command and with `conflict` when the command ended otherwise or was never dispatched.
+   * for another node's command and with `conflict` when the command ended otherwise or was never dispatched. What the
+   * store does not take is tried again for a while: most nodes send a result once, and do not wait for an answer.
    */
   async result(node: SessionIdentity, sent: CommandResult): Promise<Taken> {
+    try {
+      return await this.#result(node, sent)
+    } catch (error) {
+      if (!isOfTheStore(error)) throw error
+      const { commandId } = sent
+      this.#parts.log.warn({ err: error, commandId, nodeId: node.id }, 'a result of a node could not be stored: tried again')
+      const options = { ...TRIES, signal: this.#stopping.signal, shouldRetry: ({ error: again }: { error: Error }) => isOfTheStore(again) }
+      return pRetry(() => this.#result(node, sent), options)
+    }
+  }
+
+  /** Lets go of what is tried again: the nodes have it still. */
+  stop(): void {
+    this.#stopping.abort()
+  }
+
+  async #result(node: SessionIdentity, sent: CommandResult): Promise<Taken> {
     const { commandId, ok, result, partIndex, isLast, error, durationMs } = sent
     if (!ok) return this.#failed(node, commandId, error, durationMs)
     const { result: cut, truncated } = cutFields(result ?? {})
@@ -175,6 +199,9 @@ export class Intake {
 
 const isRunningOn = (row: KnownCommand | null, node: SessionIdentity): row is KnownCommand =>
   row?.nodeId === node.id && (row.status === 'dispatched' || row.status === 'running')
+
+/** Not the node's fault: it may work a moment later. */
+export const isOfTheStore = (error: unknown): boolean => !(error instanceof GatewayError) || error.status >= 500
 
 const taken = ({ id, status }: CommandRow): Taken => ({ commandId: id, status })
 

@@ -5,7 +5,8 @@ export const MAX_IN_FLIGHT = 256
 /** Unsent bytes above which a connection gets no further command. */
 export const HIGH_WATER_BYTES = 1024 * 1024
 
-export type EndReason = 'admin_revoked' | 'replaced' | 'heartbeat_timeout' | 'slow' | 'rate_limited' | 'token_rotated' | 'gateway_stopping'
+export type EndReason =
+  'admin_revoked' | 'replaced' | 'heartbeat_timeout' | 'slow' | 'rate_limited' | 'token_rotated' | 'store_failed' | 'gateway_stopping'
 
 /** A way to a node: one connection of one protocol. */
 export interface Transport {

@@ -1,3 +1,4 @@
+import pRetry from 'p-retry'
 import type { Collection as Native, Filter as NativeFilter, UpdateFilter } from 'mongodb'
 import type {
   Collection,
@@ -161,20 +162,15 @@ export class MongoCollection<T extends Document> implements Collection<T> {
   }
 }
 
-/** Attempts at a server that is busy, and the longest wait between two, in milliseconds. */
-const MAX_ATTEMPTS = 12
-const MAX_PAUSE_MS = 500
+const WHILE_BUSY = { retries: 11, minTimeout: 10, maxTimeout: 500, randomize: true }
 
 /** Asks again while the server is too busy to begin: nothing has happened then. */
 const untilFree = async <R>(ask: () => Promise<R>): Promise<R> => {
-  for (let attempt = 1; ; attempt++) {
-    try {
-      return await ask()
-    } catch (error) {
-      if (attempt >= MAX_ATTEMPTS || !isBusy(error)) throw error
-      const pause = Math.min(5 * 2 ** attempt, MAX_PAUSE_MS) * (0.5 + Math.random() / 2)
-      await new Promise(resolve => setTimeout(resolve, pause))
-    }
+  try {
+    return await ask()
+  } catch (error) {
+    if (!isBusy(error)) throw error
+    return pRetry(ask, { ...WHILE_BUSY, shouldRetry: ({ error: again }) => isBusy(again) })
   }
 }
 

@@ -7,7 +7,7 @@ import type { DirectCalls } from '../calls.js'
 import type { Authenticated, Directory } from '../directory.js'
 import type { Dispatcher } from '../dispatcher.js'
 import { Guesses } from '../guesses.js'
-import type { Intake } from '../intake.js'
+import { isOfTheStore, type Intake } from '../intake.js'
 import type { Presence } from '../presence.js'
 import { CommandResult, Heartbeat, negotiate, ScopeEcho } from '../protocol.js'
 import { parseToken } from '../tokens.js'
@@ -226,7 +226,17 @@ export class Hub {
     }
     if (this.#parts.calls.take(session, sent.data)) return
     if (!session.inFlight.has(sent.data.commandId)) this.#count(session)
-    return this.#process(session, this.#parts.intake.result(session.node, sent.data))
+    return this.#process(session, this.#taken(session, sent.data))
+  }
+
+  /** A result that could not be kept after all: the node is let go, and given its command again when it comes back. */
+  async #taken(session: NodeSession, sent: CommandResult): Promise<void> {
+    try {
+      await this.#parts.intake.result(session.node, sent)
+    } catch (error) {
+      if (isOfTheStore(error) && !session.isEnded) this.#end(session, 'store_failed')
+      throw error
+    }
   }
 
   /** Bounds what waits for the disk on behalf of one connection. */
