@@ -18,7 +18,7 @@ export interface NoticeRef<A> {
 
 export const notice = <A>(id: string, argument: z.ZodType<A>): NoticeRef<A> => ({ id, argument })
 
-/** The other gateway could not be asked, or never answered. */
+/** The other gateway could not be asked, never answered, or is of a version that speaks of this in another way. */
 export class Unreachable extends Error {
   override readonly name = 'Unreachable'
   /** It may have been heard nevertheless. */
@@ -100,7 +100,7 @@ export interface Cluster {
   state(): ClusterState
   /** Answers what others ask. Returns the undo. */
   answer<A, R>(ref: RequestRef<A, R>, handler: (argument: A) => Promise<R>): () => void
-  /** Rejects with `Unreachable`, with `GatewayError` as the other side threw it, or with what is wrong with the answer. */
+  /** Rejects with `Unreachable`, or with `GatewayError` as the other side threw it. */
   ask<A, R>(gateway: string, ref: RequestRef<A, R>, argument: NoInfer<A>, options: AskOptions): Promise<R>
   /** Hears what others tell. Returns the undo. */
   hear<A>(ref: NoticeRef<A>, handler: (argument: A) => void): () => void

@@ -76,7 +76,10 @@ export class Exchange {
       this.#kept += text.length
       this.#send(id)
     })
-    return ref.result.parse(result)
+    const understood = ref.result.safeParse(result)
+    if (understood.success) return understood.data
+    // Gateways of two versions live side by side while an installation is upgraded.
+    throw new Unreachable('The gateway with it answers in a way that is not understood here', true)
   }
 
   /** A message of another gateway. False: it makes no sense here. */
@@ -144,7 +147,7 @@ export class Exchange {
       return true
     }
     if (!handler || !argument?.success) {
-      this.#parts.send(from, failure(id, { code: 'invalid_request', message: 'The request is not understood here', details: {} }))
+      this.#parts.send(from, failure(id, { code: NOT_UNDERSTOOD, message: 'The request is not understood here', details: {} }))
       return false
     }
     if (this.#working.size >= MAX_WORKING) {
@@ -188,9 +191,14 @@ export class Exchange {
   }
 }
 
+/** Gateways of another version may not know what they are asked. */
+const NOT_UNDERSTOOD = 'not_understood'
+
 const lost = { error: new Unreachable('The connection to the gateway with it was lost', true) }
 
 const failure = (id: string, e: Failure): string => JSON.stringify({ t: 'failed', id, e } satisfies Message)
 
-const toError = ({ code, message, details }: Failure): Error =>
-  Object.hasOwn(catalogue, code) ? new GatewayError(code as ErrorCode, message, { details }) : new Error(message)
+const toError = ({ code, message, details }: Failure): Error => {
+  if (code === NOT_UNDERSTOOD) return new Unreachable('The gateway with it does not understand what it is asked', false)
+  return Object.hasOwn(catalogue, code) ? new GatewayError(code as ErrorCode, message, { details }) : new Error(message)
+}

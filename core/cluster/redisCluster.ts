@@ -201,6 +201,8 @@ export class RedisCluster implements Cluster {
     listening
       .then(async () => {
         await this.#gateways.beat()
+        // What was on its way, or came to pass, while Redis was away has not been said.
+        for (const owners of this.#owners.values()) owners.register()
         this.#exchange.back()
       })
       // It went away again.

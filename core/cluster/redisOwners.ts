@@ -47,8 +47,11 @@ export class RedisOwners<I> implements Owners<I> {
     noDeleteOnStaleGet: true,
   })
   readonly #timer: NodeJS.Timeout
+  /** Redis has been asked what it takes for this gateway's since something may have gone unsaid. */
+  #isComplete = true
   #flushing: Promise<void> | undefined
   #isScheduled = false
+  #again: NodeJS.Timeout | undefined
 
   constructor(parts: Parts, options: OwnersOptions<I>) {
     this.#parts = parts
@@ -129,8 +132,9 @@ export class RedisOwners<I> implements Owners<I> {
     this.#touched.clear()
   }
 
-  /** Says everything again. What another gateway took later stays there. */
+  /** Says everything again, and what is not held any more. What another gateway took later stays there. */
   register(): void {
+    this.#isComplete = false
     for (const [id, held] of this.#held) {
       held.displace = false
       held.isNew = true
@@ -148,6 +152,7 @@ export class RedisOwners<I> implements Owners<I> {
   /** Gives everything back. */
   async close(): Promise<void> {
     clearInterval(this.#timer)
+    clearTimeout(this.#again)
     for (const id of [...this.#held.keys()]) this.release(id)
     await this.#flush()
   }
@@ -161,33 +166,45 @@ export class RedisOwners<I> implements Owners<I> {
     })
   }
 
-  /** One at a time, so that what happens to one thing happens in its order. */
-  async #flush(): Promise<void> {
-    if (this.#flushing) return this.#flushing
-    this.#flushing = this.#say()
-    try {
-      await this.#flushing
-    } catch (error) {
-      // Everything is said again when Redis is back. It may also refuse while it is there, for want of memory.
-      if (this.#parts.link.isReady) {
-        this.#parts.log.error({ err: error }, `what this gateway holds (${this.#options.kind}) could not be said: tried again soon`)
-        setTimeout(() => this.register(), AGAIN_MS).unref()
-      }
-    } finally {
-      this.#flushing = undefined
-    }
+  /** One at a time, so that what happens to one thing happens in its order. Never rejects. */
+  #flush(): Promise<void> {
+    this.#flushing ??= this.#say()
+      .catch((error: unknown) => this.#unsaid(error))
+      .finally(() => (this.#flushing = undefined))
+    return this.#flushing
+  }
+
+  /** Everything is said again when Redis is back. It may also refuse while it is there, for want of memory. */
+  #unsaid(error: unknown): void {
+    if (!this.#parts.link.isReady) return
+    this.#parts.log.error({ err: error }, `what this gateway holds (${this.#options.kind}) could not be said: tried again soon`)
+    clearTimeout(this.#again)
+    this.#again = setTimeout(() => this.register(), AGAIN_MS).unref()
   }
 
   async #say(): Promise<void> {
     for (;;) {
       if (!this.#parts.link.isReady) return
+      if (!this.#isComplete) await this.#complete()
       const releases = take(this.#releases)
       if (releases.length > 0) await this.#run(RELEASE, [this.#parts.id, this.#owned, ...releases])
       const claims = take(this.#claims)
       if (claims.length > 0) await this.#sayClaims(claims)
       const touched = take(this.#touched)
       if (touched.length > 0) await this.#sayTouched(touched)
-      if (this.#releases.size + this.#claims.size + this.#touched.size === 0) return
+      if (this.#isComplete && this.#releases.size + this.#claims.size + this.#touched.size === 0) return
+    }
+  }
+
+  /** What was given back, unheard, is given back now. */
+  async #complete(): Promise<void> {
+    this.#isComplete = true
+    try {
+      const owned = await this.#parts.link.commands.sMembers(this.#owned + this.#parts.id)
+      for (const id of owned) if (!this.#held.has(id)) this.#releases.add(id)
+    } catch (error) {
+      this.#isComplete = false
+      throw error
     }
   }
 
