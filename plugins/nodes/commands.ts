@@ -152,17 +152,17 @@ export class Commands {
     }
   }
 
-  /** Takes a command as `enqueue` does, and waits for it as `wait` does. */
+  /** Takes a command as `enqueue` does, and waits for it as `wait` does; when too many wait already, not at all. */
   async run(caller: Caller, node: NodeRow, wanted: NewCommand, timeoutMs: number, signal: AbortSignal): Promise<CommandOutcome> {
     const row = await this.enqueue(caller, node, wanted)
-    // It has gone out in this turn at the earliest: what is known of it is how it stands, and is not read again.
-    const known = [row]
+    // What was sent from here, in this turn, has not ended: it is not read again.
+    const known = this.#parts.dispatcher.holds(row.id) ? [row] : []
     try {
       return await this.wait(async () => known.pop() ?? this.#parts.ledger.visible(caller, row.id), row.id, timeoutMs, signal)
     } catch (error) {
-      if (!(error instanceof GatewayError) || error.code !== 'rate_limited') throw error
-      // Too many wait: an error would have the caller send again what is on its way.
-      return this.#parts.ledger.outcome(row)
+      // Too many wait already. The command exists all the same: refused now, it would be sent twice.
+      if (error instanceof GatewayError && error.code === 'rate_limited') return this.#parts.ledger.outcome(row)
+      throw error
     }
   }
 

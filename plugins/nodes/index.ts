@@ -15,7 +15,7 @@ import { Followed } from './followed.js'
 import { hubEndpoint } from './hub/endpoint.js'
 import { Hub } from './hub/hub.js'
 import { Intake } from './intake.js'
-import { Ledger } from './ledger.js'
+import { Ledger, type KnownCommand } from './ledger.js'
 import { ownRoutes } from './ownRoutes.js'
 import { Pairing } from './pairing.js'
 import { pairingRoutes } from './pairingRoutes.js'
@@ -74,18 +74,19 @@ export const nodesPlugin = (versions: readonly string[]): Plugin =>
       })
       const waiters = new Waiters<CommandRow>()
       const calls = new DirectCalls()
+      const over = (row: KnownCommand): void => {
+        dispatcher.ended(row)
+        waiters.ended(row.id, row)
+        reach.ended(row)
+      }
       const ledger: Ledger = new Ledger({
         commands: store.commands,
         large: store.large,
         retentionDays: () => settings.retentionDays.get(),
-        onEnded: row => {
-          dispatcher.ended(row)
-          waiters.ended(row.id, row)
-          reach.ended(row)
-        },
+        onEnded: over,
       })
       const dispatcher: Dispatcher = new Dispatcher({ ledger, presence, log })
-      const intake = new Intake({ ledger, parts: store.parts, dispatcher, reach, audit: needs.audit, log })
+      const intake = new Intake({ ledger, parts: store.parts, dispatcher, reach, audit: needs.audit, over, log })
       const followed = cluster.isShared
         ? new Followed({ cluster, look: ids => commands.look(ids).catch(failed('the end of a command could not be looked at')) })
         : undefined

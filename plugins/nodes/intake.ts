@@ -1,3 +1,4 @@
+import { setMaxListeners } from 'node:events'
 import pRetry from 'p-retry'
 import { conflict, GatewayError, notFound, validationFailed } from '../../core/errors.js'
 import type { Log } from '../../core/log.js'
@@ -13,8 +14,10 @@ import type { CommandRow, PartRow } from './rows.js'
 import type { SessionIdentity } from './session.js'
 
 const PART_LIFETIME_MS = 86_400_000
-/** How a result is tried again that the store did not take: 0.1 s later, then twice as long each time, for half a minute. */
-const TRIES = { retries: 20, minTimeout: 100, maxTimeout: 5_000, maxRetryTime: 30_000, randomize: true, unref: true }
+/** How a result is tried again that the store did not take: for 6 to 13 s. */
+const TRIES = { retries: 6, minTimeout: 100, randomize: true, unref: true }
+/** Results that wait for another try at once, of all nodes: they stay in memory meanwhile. */
+const MAX_TRIED_AGAIN = 1_000
 
 /** What the node is told of its message. */
 export interface Taken {
@@ -28,6 +31,8 @@ interface Parts {
   dispatcher: Dispatcher
   reach: Reach
   audit: Audit
+  /** Lets those who wait for a command know that it is over. */
+  over: (command: KnownCommand) => void
   log: Log
 }
 
@@ -35,9 +40,11 @@ interface Parts {
 export class Intake {
   readonly #parts: Parts
   readonly #stopping = new AbortController()
+  #triedAgain = 0
 
   constructor(parts: Parts) {
     this.#parts = parts
+    setMaxListeners(0, this.#stopping.signal)
   }
 
   /**
@@ -49,17 +56,25 @@ export class Intake {
     try {
       return await this.#result(node, sent)
     } catch (error) {
-      if (!isOfTheStore(error)) throw error
+      if (!isOfTheStore(error) || this.#triedAgain >= MAX_TRIED_AGAIN) throw error
       const { commandId } = sent
-      this.#parts.log.warn({ err: error, commandId, nodeId: node.id }, 'a result of a node could not be stored: tried again')
-      const options = { ...TRIES, signal: this.#stopping.signal, shouldRetry: ({ error: again }: { error: Error }) => isOfTheStore(again) }
-      return pRetry(() => this.#result(node, sent), options)
+      this.#parts.log.warn({ err: error, commandId, nodeId: node.id }, 'a result of a node could not be stored: it is tried again')
+      return this.#again(() => this.#result(node, sent))
     }
   }
 
   /** Lets go of what is tried again: the nodes have it still. */
   stop(): void {
     this.#stopping.abort()
+  }
+
+  async #again(store: () => Promise<Taken>): Promise<Taken> {
+    this.#triedAgain += 1
+    try {
+      return await pRetry(store, { ...TRIES, signal: this.#stopping.signal, shouldRetry: ({ error }) => isOfTheStore(error) })
+    } finally {
+      this.#triedAgain -= 1
+    }
   }
 
   async #result(node: SessionIdentity, sent: CommandResult): Promise<Taken> {
@@ -190,7 +205,11 @@ export class Intake {
       details: { commandId: commandId.slice(0, 100), what, why, ...(isForeign ? {} : { status: row.status }) },
     })
     if (isForeign) throw notFound('Command')
-    if (why === 'again') return taken(row)
+    if (why === 'again') {
+      // It ended on disk, and the answer of the store was lost.
+      if (this.#parts.dispatcher.holds(commandId)) this.#parts.over(row)
+      return taken(row)
+    }
     throw conflict(why === 'late' ? `The command is ${row.status} already: its result came too late` : 'The command was not dispatched', {
       status: row.status,
     })

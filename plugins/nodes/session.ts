@@ -6,7 +6,7 @@ export const MAX_IN_FLIGHT = 256
 export const HIGH_WATER_BYTES = 1024 * 1024
 
 export type EndReason =
-  'admin_revoked' | 'replaced' | 'heartbeat_timeout' | 'slow' | 'rate_limited' | 'token_rotated' | 'store_failed' | 'gateway_stopping'
+  'admin_revoked' | 'replaced' | 'heartbeat_timeout' | 'slow' | 'rate_limited' | 'token_rotated' | 'store_unavailable' | 'gateway_stopping'
 
 /** A way to a node: one connection of one protocol. */
 export interface Transport {

@@ -234,7 +234,7 @@ export class Hub {
     try {
       await this.#parts.intake.result(session.node, sent)
     } catch (error) {
-      if (isOfTheStore(error) && !session.isEnded) this.#end(session, 'store_failed')
+      if (isOfTheStore(error) && !session.isEnded) this.#end(session, 'store_unavailable')
       throw error
     }
   }

@@ -1,9 +1,7 @@
 import assert from 'node:assert/strict'
 import { spawn, type ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
-import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { openDatabase } from '../../../core/store/sqlite/driver.js'
 import { identityIn } from '../../../sdk/node/index.js'
 import { HeldCommand, NodeHouse, untilOnline } from '../../sdk/node/support.js'
 import { login, startGateway, type TestGateway } from '../../support/gateway.js'
@@ -190,19 +188,6 @@ for (const protocol of ['socket.io', 'signalr'] satisfies Protocol[])
       assert.deepEqual(await Promise.all(ids.map(commandId => wait(gateway, admin, commandId))), ended)
       token = await pairNode(gateway, admin, 'robot', ['system.info'])
     })
-
-    if (protocol === 'socket.io')
-      it('has its result kept that the store could not take at first, though it sends it once and hears nothing', async () => {
-        const commandId = await given()
-        const other = openDatabase(join(gateway.dataDir, 'store.db'), 0)
-        other.exec('BEGIN IMMEDIATE')
-        result(commandId)
-        await waitFor('the store to refuse it', () => gateway.logged().includes('a result of a node could not be stored'), 15_000)
-        other.exec('COMMIT')
-        other.close()
-        assert.equal((await wait(gateway, admin, commandId)).status, 'succeeded')
-        assert.ok(node.isOpen())
-      })
 
     const answeredOnce = async (): Promise<string> => {
       const commandId = await given()
