@@ -146,8 +146,8 @@ const workRoutes = ({ directory, reach, dispatcher, intake, settings }: Parts): 
     handle: async ({ caller, query }) => {
       const scopes = (await directory.find(caller.credential.id))?.scopes ?? []
       const { id } = caller.credential
-      const elsewhere = await reach.poll(id, scopes, query.resume)
-      return { commands: elsewhere ?? (await dispatcher.poll(id, scopes, { resume: query.resume, onlyQueued: !reach.isSure })) }
+      const { commands, isSure } = await reach.poll(id, scopes, query.resume)
+      return { commands: commands ?? (await dispatcher.poll(id, scopes, { resume: query.resume, onlyQueued: !isSure })) }
     },
   }),
   route({

@@ -93,17 +93,21 @@ export class Reach {
     else this.#cluster.tell(nodeHeard, { nodeId, heartbeat }, gateway)
   }
 
-  /** A poll, at whichever gateway: answered by the one that knows what the node was given. `undefined`: that is this one. */
-  async poll(nodeId: string, scopes: string[], resume: boolean): Promise<PolledCommand[] | undefined> {
-    return this.#askOwner(nodeId, async gateway => {
-      const { commands } = await this.#cluster.ask(gateway, pollNode, { nodeId, scopes, resume }, { timeoutMs: HAND_OVER_MS })
-      return commands
+  /**
+   * A poll, at whichever gateway: answered by the one that knows what the node was given. Without `commands` this one
+   * answers; `isSure` tells whether no other may have given something to the node that it still works on.
+   */
+  async poll(nodeId: string, scopes: string[], resume: boolean): Promise<{ commands: PolledCommand[] | undefined; isSure: boolean }> {
+    let isSure = this.#cluster.state().isReachable
+    const commands = await this.#askOwner(nodeId, async gateway => {
+      try {
+        return (await this.#cluster.ask(gateway, pollNode, { nodeId, scopes, resume }, { timeoutMs: HAND_OVER_MS })).commands
+      } catch (error) {
+        isSure = false
+        throw error
+      }
     })
-  }
-
-  /** Whether this gateway knows all that a polling node was given. */
-  get isSure(): boolean {
-    return this.#cluster.state().isReachable
+    return { commands, isSure }
   }
 
   /** Hands a command to the gateway that the node is connected to. `undefined`: to none, and it may or may not be on disk. */
