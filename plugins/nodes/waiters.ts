@@ -1,7 +1,7 @@
 import { rateLimited } from '../../core/errors.js'
 
 /** Requests that may wait for results at once, in all and for one command. */
-export const MAX_WAITERS = 20_000
+const MAX_WAITERS = 20_000
 const MAX_FOR_ONE = 100
 
 /** Who waits for the end of which command. */
