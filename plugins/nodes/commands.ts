@@ -1,4 +1,4 @@
-import { createHash, randomUUID } from 'node:crypto'
+import { randomUUID } from 'node:crypto'
 import { conflict, GatewayError, notAuthorized, rateLimited } from '../../core/errors.js'
 import type { Caller } from '../../core/http/caller.js'
 import { DuplicateKey, type Owner } from '../../core/store/collection.js'
@@ -8,6 +8,7 @@ import type { CommandOutcome, NewCommand } from './contract.js'
 import { ANSWER_GRACE_MS, timedOut, type Dispatcher } from './dispatcher.js'
 import type { Followed } from './followed.js'
 import { isOpen, type KnownCommand, type Ledger } from './ledger.js'
+import { DEFAULT_TIMEOUT_MS, idOf, toRow } from './newCommand.js'
 import type { Presence } from './presence.js'
 import type { Reach } from './reach.js'
 import type { CommandRow, NodeRow } from './rows.js'
@@ -15,7 +16,6 @@ import { isInScope, needsApproval, scopesFor, type CriticalPolicy } from './scop
 import type { NodeSession } from './session.js'
 import type { Waiters } from './waiters.js'
 
-export const DEFAULT_TIMEOUT_MS = 30_000
 export const APPROVAL_KIND = 'node-command'
 const APPROVAL_PREFIX = 'apr_'
 /** Commands that are looked up at once. */
@@ -271,46 +271,8 @@ export class Commands {
   }
 
   #newRow(id: string, owner: Owner, nodeId: string, wanted: NewCommand, status: 'queued' | 'dispatched' | 'awaiting_approval'): CommandRow {
-    const { command, params = {}, timeoutMs = DEFAULT_TIMEOUT_MS, agentId, sessionId } = wanted
-    const now = Date.now()
-    const createdAt = new Date(now).toISOString()
-    const isDispatched = status === 'dispatched'
-    return {
-      id,
-      nodeId,
-      ownerId: owner.userId,
-      command,
-      params: JSON.stringify(params),
-      paramsId: null,
-      timeoutMs,
-      agentId: agentId ?? null,
-      sessionId: sessionId ?? null,
-      status,
-      needsApproval: status === 'awaiting_approval',
-      createdAt,
-      updatedAt: createdAt,
-      dispatchedAt: isDispatched ? createdAt : null,
-      dueAt: new Date(now + (isDispatched ? timeoutMs : this.#parts.queueTtlMs())).toISOString(),
-      progress: null,
-      finishedAt: null,
-      endedBy: null,
-      ok: null,
-      result: null,
-      resultId: null,
-      error: null,
-      durationMs: null,
-      truncated: [],
-    }
+    return toRow(owner, wanted, { id, nodeId, status, queueTtlMs: this.#parts.queueTtlMs() })
   }
-}
-
-/** A UUID (version 8, RFC 9562) that follows from the key. */
-const idOf = ({ tenant, userId }: Owner, key: string): string => {
-  const hex = createHash('sha256')
-    .update(JSON.stringify([tenant, userId, key]))
-    .digest('hex')
-  const variant = ((parseInt(hex.charAt(16), 16) & 0x3) | 0x8).toString(16)
-  return [hex.slice(0, 8), hex.slice(8, 12), `8${hex.slice(13, 16)}`, `${variant}${hex.slice(17, 20)}`, hex.slice(20, 32)].join('-')
 }
 
 const approvalOf = ({ id }: CommandRow): string => `${APPROVAL_PREFIX}${id}`

@@ -1,4 +1,11 @@
-import type { Claim } from './hub.js'
+/** What a connection shows to be let in. */
+export interface Claim {
+  token: string | undefined
+  /** Comma-separated, newest first. */
+  protocolVersions: string | undefined
+  /** Where it comes from. */
+  address: string
+}
 
 /** The token of a connection, from the query `access_token` or a bearer header, the versions that it offers, and its address. */
 export const claimOf = (authorization: string | undefined, query: Record<string, string | undefined>, address: string): Claim => ({

@@ -1,7 +1,8 @@
 import { GatewayError } from '../../../core/errors.js'
 import type { Log } from '../../../core/log.js'
 import type { NodeSession } from '../session.js'
-import { Refusal, type Hub } from './hub.js'
+import type { Hub } from './hub.js'
+import { Refusal } from './refusal.js'
 
 /** What a node is told that was refused, where its protocol can say it. */
 interface Refused {

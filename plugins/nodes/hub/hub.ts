@@ -12,6 +12,8 @@ import type { Presence } from '../presence.js'
 import { CommandResult, Heartbeat, negotiate, ScopeEcho } from '../protocol.js'
 import { parseToken } from '../tokens.js'
 import { MAX_IN_FLIGHT, NodeSession, type EndReason, type Transport } from '../session.js'
+import type { Claim } from './claim.js'
+import { Refusal } from './refusal.js'
 
 /** A connection above its high water for this long is cut: the node does not read. */
 const STUCK_LIMIT_MS = 20_000
@@ -28,26 +30,6 @@ const METHODS = new Map(
     [name.toLowerCase(), name],
   ]),
 )
-
-/** What a connection shows to be let in. */
-export interface Claim {
-  token: string | undefined
-  /** Comma-separated, newest first. */
-  protocolVersions: string | undefined
-  /** Where it comes from. */
-  address: string
-}
-
-/** Why a connection is not let in: shown to the node as it stands. */
-export class Refusal extends Error {
-  readonly code: string
-
-  constructor(code: string, message: string) {
-    super(message)
-    this.name = 'Refusal'
-    this.code = code
-  }
-}
 
 export interface Admitted extends Authenticated {
   version: string

@@ -6,8 +6,9 @@ import type { Log } from '../../../core/log.js'
 import type { NodeSession, Transport } from '../session.js'
 import { claimOf } from './claim.js'
 import { hear } from './hear.js'
-import { Refusal, type Admitted, type Hub } from './hub.js'
+import type { Admitted, Hub } from './hub.js'
 import { Meter } from './meter.js'
+import { Refusal } from './refusal.js'
 
 /** How long a connection may take to say who it is. */
 export const HANDSHAKE_LIMIT_MS = 10_000
