@@ -144,11 +144,13 @@ function runPlugin(definition: PluginDefinition): void {
       peer.notify('log', { level: 'error', message: `${origin}: ${error instanceof Error ? error.message : String(error)}` })
     void within(ABANDONED_MS, peer.flush()).then(() => process.exit(1))
   })
-  stdio.begin(() => void peer.flush())
-  // Only now: while it waits for the first line, nothing here could answer a signal, and the system ends it.
-  // Ctrl-C in a terminal reaches the whole group: the gateway then stops its plugins in order.
-  process.on('SIGINT', () => undefined)
-  process.on('SIGTERM', () => peer.close('the other side ended the connection'))
+  // Not before: while it waits for the first line, nothing here could answer a signal, and the system ends it.
+  const heedSignals = (): void => {
+    // Ctrl-C in a terminal reaches the whole group: the gateway then stops its plugins in order.
+    process.on('SIGINT', () => undefined)
+    process.on('SIGTERM', () => peer.close('the other side ended the connection'))
+  }
+  stdio.begin(heedSignals, () => void peer.flush())
 }
 
 /** The first of the host's, which come newest first, that the plugin speaks too. */

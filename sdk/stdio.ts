@@ -39,9 +39,10 @@ export class Stdio {
     }
   }
 
-  /** Passes on the gateway's first line, waiting for it, calls `answer` then, and reads on as it comes. */
-  begin(answer: () => void): void {
+  /** Waits for the gateway's first line, calls `heard`, passes the line on, calls `answer`, and reads on as it comes. */
+  begin(heard: () => void, answer: () => void): void {
     const first = readFirst()
+    heard()
     const end = first.indexOf(NEWLINE) + 1
     // Only the handshake is served by now: what follows may run the plugin's own code, which may write to stdout.
     this.#tell(first.subarray(0, end))

@@ -123,7 +123,7 @@ describe('the conformance kit', () => {
       ['model/list', 'model/no-tools', 'model/unknown-model', 'output/schema'],
     ],
     ['ModelProvider', 'blank-answer', ['answer', 'no-tools', 'tool-result', 'parallel', 'cancel'].map(name => `model/${name}`)],
-    ['EmbeddingProvider', 'other-dimension random-vectors', ['embedding/purposes', 'embedding/same']],
+    ['EmbeddingProvider', 'other-dimension turning-vectors', ['embedding/purposes', 'embedding/same']],
     ['EmbeddingProvider', 'too-few no-floats zeros', ['embedding/purposes', 'embedding/same', 'embedding/batch']],
   ]
   for (const [pluginInterface, faults, names] of providerFaults)
