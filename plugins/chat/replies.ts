@@ -1,5 +1,6 @@
 import { isStale, type Holder } from '../../core/lease.js'
 import type { Log } from '../../core/log.js'
+import { Looks } from '../../core/looks.js'
 import type { ScopedHandle } from '../../core/store/collection.js'
 import type { OutgoingReply } from './contract.js'
 import type { FinalStatus, OwnedTask, TaskRow } from './records.js'
@@ -26,11 +27,8 @@ export class Replies {
   readonly #holder: Holder
   readonly #log: Log
   readonly #sinks = new Map<string, Sink>()
-  #timer: NodeJS.Timeout | undefined
-  #round: Promise<void> | undefined
-  #again = false
+  readonly #looks = new Looks(() => this.#deliverDue())
   #lookedAt = 0
-  #open = false
 
   constructor(tasks: ScopedHandle<TaskRow>, holder: Holder, log: Log) {
     this.#tasks = tasks
@@ -48,33 +46,23 @@ export class Replies {
   }
 
   start(): void {
-    this.#open = true
-    this.wake()
+    this.#looks.start()
   }
 
-  /** Looks for replies now. Calls during a look make one more. */
+  /** Looks for replies now. */
   wake(): void {
-    if (!this.#open) return
-    clearTimeout(this.#timer)
-    this.#again = true
-    this.#round ??= this.#deliverDue().finally(() => {
-      this.#round = undefined
-      if (this.#again) this.wake()
-    })
+    this.#looks.wake()
   }
 
   /** Waits for deliveries under way. */
-  async stop(): Promise<void> {
-    this.#open = false
-    clearTimeout(this.#timer)
-    await this.#round
+  stop(): Promise<void> {
+    return this.#looks.stop()
   }
 
-  async #deliverDue(): Promise<void> {
-    this.#again = false
+  async #deliverDue(): Promise<number | undefined> {
     try {
       const kinds = [...this.#sinks.keys()]
-      if (kinds.length === 0) return
+      if (kinds.length === 0) return undefined
       if (Date.now() - this.#lookedAt >= MAX_SLEEP_MS) await this.#takeBack()
       const pending = { 'delivery.state': 'pending', 'origin.kind': { $in: kinds } }
       const now = new Date().toISOString()
@@ -84,10 +72,10 @@ export class Replies {
       )
       await Promise.all(due.map(task => this.#deliver(task)))
       const [next] = await this.#tasks.everyone.find(pending, { sort: { 'delivery.nextAt': 1 }, limit: 1 })
-      this.#sleepUntil(next?.delivery?.nextAt)
+      return untilDue(next?.delivery?.nextAt)
     } catch (error) {
       this.#log.error({ err: error }, 'could not look for replies to deliver')
-      this.#sleepUntil(undefined)
+      return MAX_SLEEP_MS
     }
   }
 
@@ -99,12 +87,6 @@ export class Replies {
       const { by, nextAt: until = '' } = task.delivery ?? {}
       if (by && isStale({ by, until })) await this.#change(task, { 'delivery.by': null, 'delivery.nextAt': inMs(0) })
     }
-  }
-
-  #sleepUntil(nextAt: string | undefined): void {
-    if (!this.#open) return
-    const wait = nextAt === undefined ? MAX_SLEEP_MS : Math.min(MAX_SLEEP_MS, Math.max(0, Date.parse(nextAt) - Date.now()))
-    this.#timer = setTimeout(() => this.wake(), wait)
   }
 
   async #deliver(task: OwnedTask): Promise<void> {
@@ -145,7 +127,7 @@ export class Replies {
       { id: next.id, 'delivery.state': 'pending', 'delivery.nextAt': next.delivery?.nextAt ?? null },
       { $set: { 'delivery.nextAt': inMs(0) } },
     )
-    this.#again = true
+    this.wake()
   }
 
   /** Only while nobody else changed the delivery since it was read. */
@@ -157,6 +139,9 @@ export class Replies {
     )
   }
 }
+
+const untilDue = (nextAt: string | undefined): number =>
+  nextAt === undefined ? MAX_SLEEP_MS : Math.min(MAX_SLEEP_MS, Math.max(0, Date.parse(nextAt) - Date.now()))
 
 const inMs = (ms: number): string => new Date(Date.now() + ms).toISOString()
 

@@ -1,4 +1,5 @@
 import type { Log } from '../../core/log.js'
+import { Looks } from '../../core/looks.js'
 import { DuplicateKey, type Collection, type Owner } from '../../core/store/collection.js'
 import type { RemovalRow } from './rows.js'
 
@@ -34,10 +35,7 @@ export class Removals {
   readonly #parts: Parts
   readonly #times: RemovalTimes
   readonly #ends = new Map<string, End>()
-  #timer: NodeJS.Timeout | undefined
-  #looking: Promise<void> | undefined
-  #again = false
-  #open = false
+  readonly #looks = new Looks(() => this.#look())
 
   constructor(parts: Parts) {
     this.#parts = parts
@@ -63,36 +61,26 @@ export class Removals {
   }
 
   start(): void {
-    this.#open = true
-    this.wake()
+    this.#looks.start()
   }
 
-  /** Looks for work now. Calls during a look make one more. */
+  /** Looks for work now. */
   wake(): void {
-    if (!this.#open) return
-    clearTimeout(this.#timer)
-    this.#again = true
-    this.#looking ??= this.#look().finally(() => {
-      this.#looking = undefined
-      if (this.#again) this.wake()
-      else if (this.#open) this.#timer = setTimeout(() => this.wake(), this.#times.lookMs).unref()
-    })
+    this.#looks.wake()
   }
 
-  async stop(): Promise<void> {
-    this.#open = false
-    clearTimeout(this.#timer)
-    await this.#looking
+  stop(): Promise<void> {
+    return this.#looks.stop()
   }
 
-  async #look(): Promise<void> {
-    this.#again = false
+  async #look(): Promise<number> {
     try {
       const due = await this.#parts.rows.find({ dueAt: { $lte: new Date().toISOString() } }, { sort: { dueAt: 1 }, limit: BATCH })
-      for (const row of due) if (this.#open) await this.#work(row)
+      for (const row of due) if (this.#looks.isOpen) await this.#work(row)
     } catch (error) {
       this.#parts.log.error({ err: error }, 'could not look for what removed users left behind; it is tried again')
     }
+    return this.#times.lookMs
   }
 
   async #work(row: RemovalRow): Promise<void> {
