@@ -77,7 +77,8 @@ describe('someone who has installed the reference node', function () {
     const { port } = new URL(gateway.url)
     await gateway.stop()
     await startGateway(port, providerSettings(endpoint))
-    await untilStatus(gateway, me.token, 'desk', 'online')
+    // The node's waits between its attempts double, by chance and by its rules.
+    await untilStatus(gateway, me.token, 'desk', 'online', 60_000)
     let isKilled = false
     endpoint.respond = ({ messages }, response) => {
       const last = messages.at(-1)

@@ -1,10 +1,14 @@
-/** Polls until `condition` gives something truthy, and returns it; fails after `timeoutMs` with `what`. */
+/**
+ * Polls until `condition` gives something truthy, and returns it; fails after `timeoutMs` with `what`. It polls the less
+ * often the longer it waits, so that waiting for a minute stays below the limits on requests.
+ */
 export const waitFor = async <T>(what: string, condition: () => T | Promise<T>, timeoutMs = 15_000): Promise<NonNullable<T>> => {
-  const deadline = Date.now() + timeoutMs
+  const since = Date.now()
   for (;;) {
     const value = await condition()
     if (value) return value
-    if (Date.now() > deadline) throw new Error(`waited ${String(timeoutMs)} ms in vain: ${what}`)
-    await new Promise(resolve => setTimeout(resolve, 20))
+    const waitedMs = Date.now() - since
+    if (waitedMs > timeoutMs) throw new Error(`waited ${String(timeoutMs)} ms in vain: ${what}`)
+    await new Promise(resolve => setTimeout(resolve, Math.max(20, waitedMs / 50)))
   }
 }

@@ -137,11 +137,15 @@ export const answering = (node: TestNode): TestNode => {
   return node
 }
 
-export const status = async (gateway: Reachable, token: string, nodeId: string): Promise<string> =>
-  (await gateway.call('GET', `/nodes/${nodeId}`, { token })).body.status as string
+export const status = async (gateway: Reachable, token: string, nodeId: string): Promise<string> => {
+  const answer = await gateway.call('GET', `/nodes/${nodeId}`, { token })
+  // Or a wait for something else would go on after a refusal, such as that of too many requests.
+  if (answer.status !== 200) throw new Error(`the status of ${nodeId} was not answered: ${answer.text}`)
+  return answer.body.status as string
+}
 
-export const untilStatus = (gateway: Reachable, token: string, nodeId: string, wanted: string) =>
-  waitFor(`${nodeId} to be ${wanted}`, async () => (await status(gateway, token, nodeId)) === wanted)
+export const untilStatus = (gateway: Reachable, token: string, nodeId: string, wanted: string, timeoutMs?: number) =>
+  waitFor(`${nodeId} to be ${wanted}`, async () => (await status(gateway, token, nodeId)) === wanted, timeoutMs)
 
 export const send = async (gateway: Reachable, token: string, nodeId: string, body: Record<string, unknown>): Promise<string> => {
   const accepted = await gateway.call('POST', `/nodes/${nodeId}/commands`, { token, body })
