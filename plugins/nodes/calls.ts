@@ -6,18 +6,11 @@ import type { CommandResult, ExecuteCommand } from './protocol.js'
 import { cutFields, toCommandError } from './results.js'
 import type { NodeSession } from './session.js'
 
-interface Pending {
-  session: NodeSession
-  settle: (outcome: CommandOutcome) => void
-}
-
 /**
  * Commands that nobody needs to find again: sent over a connection that is there, answered or lost with it, and never on
  * disk. The node cannot tell them from others.
  */
 export class DirectCalls {
-  readonly #pending = new Map<string, Pending>()
-
   /** Resolves with the outcome, whatever it is. Throws `service_unavailable` without a connection, `rate_limited` without room. */
   call(
     session: NodeSession | undefined,
@@ -32,26 +25,24 @@ export class DirectCalls {
       }, command.timeoutMs + ANSWER_GRACE_MS)
       const settle = (outcome: CommandOutcome): void => {
         clearTimeout(late)
-        this.#pending.delete(commandId)
         session.release(commandId)
         resolve(outcome)
       }
-      this.#pending.set(commandId, { session, settle })
-      session.inFlight.add(commandId)
+      session.inFlight.add(commandId, settle)
       session.send('ExecuteCommand', { commandId, ...command, protocolVersion: session.version } satisfies ExecuteCommand)
     })
   }
 
   /** Whether the result is that of a call over this connection, which it ends. */
   take(session: NodeSession, { commandId, ok, result, error, durationMs, partIndex, isLast }: CommandResult): boolean {
-    const pending = this.#pending.get(commandId)
-    if (pending?.session !== session) return false
+    const settle = session.inFlight.call(commandId)
+    if (!settle) return false
     const isPart = typeof partIndex === 'number' && !(partIndex === 0 && isLast === true)
-    if (!ok) pending.settle(failed(commandId, toCommandError(error)))
-    else if (isPart) pending.settle(failed(commandId, { code: 'internal_error', message: 'The result is too large for a direct call' }))
+    if (!ok) settle(failed(commandId, toCommandError(error)))
+    else if (isPart) settle(failed(commandId, { code: 'internal_error', message: 'The result is too large for a direct call' }))
     else {
       const { result: cut, truncated } = cutFields(result ?? {})
-      pending.settle({
+      settle({
         commandId,
         status: 'succeeded',
         ok: true,
@@ -65,11 +56,8 @@ export class DirectCalls {
 
   /** The connection is gone, and what was asked over it with it. */
   closed(session: NodeSession): void {
-    for (const commandId of [...session.inFlight]) {
-      const pending = this.#pending.get(commandId)
-      if (pending?.session === session)
-        pending.settle(failed(commandId, { code: 'cancelled', message: 'The connection of the node was lost' }))
-    }
+    for (const commandId of [...session.inFlight.ids])
+      session.inFlight.call(commandId)?.(failed(commandId, { code: 'cancelled', message: 'The connection of the node was lost' }))
   }
 }
 

@@ -150,7 +150,7 @@ export class Dispatcher {
     const { presence } = this.#parts
     while (session.hasRoom && presence.session(session.node.id) === session) {
       session.hasBacklog = false
-      const free = await this.#loaded(session.node.id, [...session.inFlight])
+      const free = await this.#loaded(session.node.id, [...session.inFlight.ids])
       // Whoever adds one meanwhile sets it again.
       if (free.length === 0 && !this.#hasBacklog(session)) return
       const rows = fitting(free, MAX_IN_FLIGHT - session.inFlight.size, HIGH_WATER_BYTES)

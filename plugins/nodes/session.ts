@@ -1,3 +1,4 @@
+import { InFlight } from './inFlight.js'
 import type { GatewayMethod } from './protocol.js'
 
 /** Commands that one connection may have under way; more wait in the queue. */
@@ -35,7 +36,7 @@ export class NodeSession {
   readonly tokenHash: string
   scopes: string[]
   /** What was sent over this connection and has not ended. */
-  readonly inFlight = new Set<string>()
+  readonly inFlight = new InFlight()
   /** Commands on their way to disk that will be sent over this connection. */
   reserved = 0
   /** More waits than there was room for. */
