@@ -203,6 +203,53 @@ describe('the hub on the wire', () => {
     elsewhere.close()
   })
 
+  it('gives commands of every size and alphabet in their order over Socket.IO, also while it changes its transport', async () => {
+    const texts = Array.from(
+      { length: 24 },
+      (_, n) => `${n} ${['', 'x', 'é€', '\u{1f600}'][n % 4]?.repeat([1, 200, 70_000][n % 3] ?? 0) ?? ''}`,
+    )
+    for (const transports of [['polling', 'websocket'], ['websocket'], ['polling']]) {
+      const socket = io(gateway.url, { path: '/hubs/node', auth: { token }, transports, reconnection: false, forceNew: true })
+      const received: string[] = []
+      socket.on('ExecuteCommand', ({ commandId, params }: { commandId: string; params: { text: string } }) => {
+        received.push(params.text)
+        socket.emit('CommandResult', { commandId, ok: true, result: params, durationMs: 1 })
+      })
+      await first(socket, 'connect')
+      const ids: string[] = []
+      for (const text of texts) ids.push(await send(gateway, admin, 'robot', { command: 'system.info', params: { text } }))
+      for (const [n, id] of ids.entries()) assert.deepEqual((await wait(gateway, admin, id)).result, { text: texts[n] })
+      assert.deepEqual(received, texts)
+      socket.close()
+    }
+  })
+
+  it('keeps the commands of a Socket.IO node that does not read, and gives them over its next connection', async function () {
+    this.timeout(60_000)
+    const connected = async (): Promise<Socket> => {
+      const socket = io(gateway.url, {
+        path: '/hubs/node',
+        auth: { token },
+        transports: ['websocket'],
+        reconnection: false,
+        forceNew: true,
+      })
+      await first(socket, 'connect')
+      return socket
+    }
+    const deaf = await connected()
+    ;(deaf.io.engine.transport as unknown as { ws: WebSocket }).ws.pause()
+    const params = { text: 'x'.repeat(900_000) }
+    const ids = await Promise.all(
+      Array.from({ length: 24 }, () => send(gateway, admin, 'robot', { command: 'system.info', params, timeoutMs: 120_000 })),
+    )
+    const next = await connected()
+    next.on('ExecuteCommand', ({ commandId }: { commandId: string }) => next.emit('CommandResult', { commandId, ok: true, durationMs: 1 }))
+    for (const id of ids) assert.equal((await wait(gateway, admin, id)).status, 'succeeded')
+    deaf.close()
+    next.close()
+  })
+
   it('cuts a node that does not read, and keeps the rest of its commands', async function () {
     this.timeout(60_000)
     const line = await connect()
