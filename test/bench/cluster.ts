@@ -14,9 +14,10 @@ const MS = 1_500
 const FAULT_MS = 5_000
 const FAULT_AFTER_MS = 1_500
 
-const KINDS = ['call', 'run'] as const
-type Kind = (typeof KINDS)[number]
+type Kind = 'call' | 'run'
 const NAMES: Record<Kind, string> = { call: 'direct call', run: 'durable command' }
+/** CLUSTER_KINDS: what is measured, comma-separated. */
+const KINDS = (process.env.CLUSTER_KINDS ?? 'call,run').split(',').filter((kind): kind is Kind => kind in NAMES)
 
 interface Measured {
   rate: number
