@@ -1,7 +1,8 @@
-import { fileURLToPath } from 'node:url'
+import { join } from 'node:path'
 import { pairNode } from '../plugins/nodes/support.js'
 import { allKnown, lackingForCluster, startCluster, type TestCluster } from '../support/cluster.js'
 import { waitFor } from '../support/waitFor.js'
+import { bundlePrograms } from './bundle.js'
 import { median, row, startServer } from './measured.js'
 
 const GATEWAYS = 4
@@ -25,22 +26,30 @@ interface Measured {
   errors: string[]
 }
 
-const program = (name: string): string[] => ['--import', 'tsx', fileURLToPath(new URL(name, import.meta.url))]
-
 /** Commands asked for at one gateway, to nodes at itself and at others; with two gateways, with four, and while something is away. */
 export const benchCluster = async (): Promise<void> => {
   if (lackingForCluster !== undefined) {
     process.stdout.write(`Several gateways: skipped, ${lackingForCluster}\n`)
     return
   }
-  const cluster = await startCluster(GATEWAYS, { program: program('clusterGateway.ts'), running: 2, settings: LEASE })
+  const { directory, remove } = await bundlePrograms('clusterGateway.ts', 'clusterNodes.ts')
+  try {
+    await measureAll(directory)
+  } finally {
+    await remove()
+  }
+}
+
+const measureAll = async (directory: string): Promise<void> => {
+  const cluster = await startCluster(GATEWAYS, { program: [join(directory, 'clusterGateway.js')], running: 2, settings: LEASE })
+  const nodes = join(directory, 'clusterNodes.js')
   const closing: (() => void)[] = []
   try {
-    closing.push(await connectNodes(cluster, [0, 1]))
+    closing.push(await connectNodes(cluster, nodes, [0, 1]))
     await compare(cluster, 'call', `${NAMES.call}, two gateways: at the other / local`, [0], [1])
     for (const index of [2, 3]) await cluster.start(index)
     await allKnown(cluster)
-    closing.push(await connectNodes(cluster, [2, 3]))
+    closing.push(await connectNodes(cluster, nodes, [2, 3]))
     for (const kind of KINDS) {
       await compare(cluster, kind, `${NAMES[kind]}, four gateways: at another / local`, [0], [1])
       await compare(cluster, kind, `${NAMES[kind]}, four gateways: at three / local`, [0], [1, 2, 3])
@@ -56,13 +65,12 @@ const nodesAt = (gateways: number[]): string[] =>
   gateways.flatMap(gateway => Array.from({ length: NODES_EACH }, (_, n) => `bench-${String(gateway)}-${String(n)}`))
 
 /** Connects nodes to these gateways, from another process. Returns what ends it. */
-const connectNodes = async ({ gateways, admin }: TestCluster, at: number[]): Promise<() => void> => {
+const connectNodes = async ({ gateways, admin }: TestCluster, program: string, at: number[]): Promise<() => void> => {
   const nodes: { url: string; token: string }[] = []
   for (const index of at)
     for (const id of nodesAt([index]))
       nodes.push({ url: gateways[index]!.url, token: await pairNode(gateways[0]!, admin, id, ['bench.echo']) })
-  const command = [process.execPath, ...program('clusterNodes.ts')]
-  const { process: child } = await startServer(command, { ...process.env, NODES: JSON.stringify(nodes) })
+  const { process: child } = await startServer([process.execPath, program], { ...process.env, NODES: JSON.stringify(nodes) })
   await waitFor('the nodes to be seen', async () => {
     const page = await gateways[0]!.call('GET', '/nodes?limit=200', { token: admin })
     return (page.body.items as { status: string }[]).every(({ status }) => status === 'online')

@@ -1,12 +1,5 @@
 import { fork, type ChildProcess } from 'node:child_process'
 import { existsSync } from 'node:fs'
-import { mkdir, mkdtemp, rm } from 'node:fs/promises'
-import { join } from 'node:path'
-import { fileURLToPath } from 'node:url'
-import { build } from 'esbuild'
-import { workers } from '../../../core/worker.js'
-
-const ROOT = fileURLToPath(new URL('../../..', import.meta.url))
 
 /** A program of the bench in a process of its own, which does what it is asked. */
 export interface Program<Tasks extends TaskList> {
@@ -49,29 +42,6 @@ export const answerTasks = (tasks: TaskList): void => {
       )
   })
   process.once('disconnect', () => process.exit())
-}
-
-/**
- * The programs as the build would make them: run from source, every function made in a hot path would be given its name,
- * which costs more than much of what is measured.
- */
-export const bundlePrograms = async (...names: string[]): Promise<{ directory: string; remove: () => Promise<void> }> => {
-  const cache = join(ROOT, 'node_modules/.cache')
-  await mkdir(cache, { recursive: true })
-  const directory = await mkdtemp(join(cache, 'agent-gateway-bench-'))
-  const programs = names.map(name => [name, fileURLToPath(new URL(`${name}.ts`, import.meta.url))] as const)
-  await build({
-    entryPoints: { ...Object.fromEntries(programs), 'workers/sqliteWorker': join(ROOT, workers.sqliteWorker) },
-    outdir: directory,
-    bundle: true,
-    splitting: true,
-    packages: 'external',
-    format: 'esm',
-    platform: 'node',
-    target: 'node20.19',
-    logLevel: 'warning',
-  })
-  return { directory, remove: () => rm(directory, { recursive: true, force: true }) }
 }
 
 interface ForkOptions {
