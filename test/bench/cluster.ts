@@ -1,12 +1,17 @@
 import { join } from 'node:path'
-import { pairNode } from '../plugins/nodes/support.js'
+import { openMongoStore } from '../../core/store/mongo.js'
 import { allKnown, lackingForCluster, startCluster, type TestCluster } from '../support/cluster.js'
 import { waitFor } from '../support/waitFor.js'
 import { bundlePrograms } from './bundle.js'
-import { median, row, startServer } from './measured.js'
+import type { ClientTasks } from './hub/clients.js'
+import { nodeIdOf } from './hub/names.js'
+import { startProgram, type Program } from './hub/program.js'
+import { seedNodes } from './hub/seed.js'
+import { median, row } from './measured.js'
 
 const GATEWAYS = 4
-const NODES_EACH = 8
+/** More than commands in flight, as where the local rate is measured: few nodes would get several at a time. */
+const NODES_EACH = 250
 const IN_FLIGHT = 64
 /** As a gateway has it: on a busy machine the tests' short one runs out. */
 const LEASE = { 'Service:Cluster:Lease': '10' }
@@ -32,7 +37,7 @@ export const benchCluster = async (): Promise<void> => {
     process.stdout.write(`Several gateways: skipped, ${lackingForCluster}\n`)
     return
   }
-  const { directory, remove } = await bundlePrograms('clusterGateway.ts', 'clusterNodes.ts')
+  const { directory, remove } = await bundlePrograms('clusterGateway.ts', 'hub/clients.ts')
   try {
     await measureAll(directory)
   } finally {
@@ -42,40 +47,44 @@ export const benchCluster = async (): Promise<void> => {
 
 const measureAll = async (directory: string): Promise<void> => {
   const cluster = await startCluster(GATEWAYS, { program: [join(directory, 'clusterGateway.js')], running: 2, settings: LEASE })
-  const nodes = join(directory, 'clusterNodes.js')
-  const closing: (() => void)[] = []
+  const clients = startProgram<ClientTasks>(join(directory, 'clients.js'))
   try {
-    closing.push(await connectNodes(cluster, nodes, [0, 1]))
+    const { id: userId, tenant } = (await cluster.gateways[0]!.call('GET', '/auth/me', { token: cluster.admin })).body as User
+    await seedNodes(await openMongoStore({ uri: cluster.mongoUri }), { userId, tenant }, GATEWAYS * NODES_EACH)
+    await connectNodes(cluster, clients, [0, 1])
     await compare(cluster, 'call', `${NAMES.call}, two gateways: at the other / local`, [0], [1])
     for (const index of [2, 3]) await cluster.start(index)
     await allKnown(cluster)
-    closing.push(await connectNodes(cluster, nodes, [2, 3]))
+    await connectNodes(cluster, clients, [2, 3])
     for (const kind of KINDS) {
       await compare(cluster, kind, `${NAMES[kind]}, four gateways: at another / local`, [0], [1])
       await compare(cluster, kind, `${NAMES[kind]}, four gateways: at three / local`, [0], [1, 2, 3])
       await disturb(cluster, kind)
     }
   } finally {
-    for (const close of closing) close()
+    await clients.stop()
     await cluster.close()
   }
 }
 
-const nodesAt = (gateways: number[]): string[] =>
-  gateways.flatMap(gateway => Array.from({ length: NODES_EACH }, (_, n) => `bench-${String(gateway)}-${String(n)}`))
+interface User {
+  id: string
+  tenant: string | null
+}
 
-/** Connects nodes to these gateways, from another process. Returns what ends it. */
-const connectNodes = async ({ gateways, admin }: TestCluster, program: string, at: number[]): Promise<() => void> => {
-  const nodes: { url: string; token: string }[] = []
-  for (const index of at)
-    for (const id of nodesAt([index]))
-      nodes.push({ url: gateways[index]!.url, token: await pairNode(gateways[0]!, admin, id, ['bench.echo']) })
-  const { process: child } = await startServer([process.execPath, program], { ...process.env, NODES: JSON.stringify(nodes) })
-  await waitFor('the nodes to be seen', async () => {
-    const page = await gateways[0]!.call('GET', '/nodes?limit=200', { token: admin })
-    return (page.body.items as { status: string }[]).every(({ status }) => status === 'online')
+const nodesAt = (gateways: number[]): string[] =>
+  gateways.flatMap(gateway => Array.from({ length: NODES_EACH }, (_, n) => nodeIdOf(gateway * NODES_EACH + n)))
+
+/** Connects nodes to these gateways, from another process. */
+const connectNodes = async ({ gateways, admin }: TestCluster, clients: Program<ClientTasks>, at: number[]): Promise<void> => {
+  for (const index of at) {
+    const { url } = gateways[index]!
+    await clients.ask('connect', { protocol: 'socket.io', url, from: index * NODES_EACH, count: NODES_EACH, atOnce: 64 })
+  }
+  const last = nodesAt(at).at(-1) ?? ''
+  await waitFor('the last node to be seen', async () => {
+    return (await gateways[0]!.call('GET', `/nodes/${last}`, { token: admin })).body.status === 'online'
   })
-  return () => void child.kill('SIGKILL')
 }
 
 const measure = async ({ gateways, admin }: TestCluster, kind: Kind, at: number[], ms = MS): Promise<Measured> => {

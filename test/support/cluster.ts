@@ -16,6 +16,8 @@ export const lackingForCluster = mongoUri === undefined ? 'MONGODB_URI is not se
 /** Several gateways in processes of their own, on one database and one Redis. */
 export interface TestCluster {
   redis: TestRedis
+  /** The database that they share. */
+  mongoUri: string
   gateways: GatewayProcess[]
   /** An administrator's token, good at each of them. */
   admin: string
@@ -33,6 +35,7 @@ export const startCluster = async (
 ): Promise<TestCluster> => {
   const redis = await startRedis({ password: 'secret of the cluster' })
   const database = `agent-gateway-test-${randomBytes(4).toString('hex')}`
+  const ownUri = new URL(`/${database}`, mongoUri).href
   const directories = await Promise.all(Array.from({ length: count }, () => mkdtemp(join(tmpdir(), 'cluster-test-'))))
   const ports = directories.map(() => '0')
   const vaultKey = randomBytes(32).toString('base64')
@@ -42,7 +45,7 @@ export const startCluster = async (
   const start = async (index: number): Promise<GatewayProcess> => {
     const common = { 'Service:Admin:Password': ADMIN.password, 'Service:Cluster:Lease': String(LEASE_SECONDS), ...limits }
     const env = {
-      Service__Store__MongoUri: new URL(`/${database}`, mongoUri).href,
+      Service__Store__MongoUri: ownUri,
       Service__Cluster__RedisUri: redis.uri,
       Service__Vault__Key: vaultKey,
     }
@@ -70,7 +73,7 @@ export const startCluster = async (
     const first = await start(0)
     for (let index = 1; index < running; index++) await start(index)
     const admin = (await first.call('POST', '/auth/login', { body: ADMIN })).body.token as string
-    const cluster = { redis, gateways, admin, start, close }
+    const cluster = { redis, mongoUri: ownUri, gateways, admin, start, close }
     await allKnown(cluster)
     return cluster
   } catch (error) {

@@ -1,6 +1,7 @@
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { openSqliteStore } from '../../../core/store/sqlite.js'
 import type { ClientTasks } from './clients.js'
 import type { Protocol } from './nodes.js'
 import { startProgram, type Program, type TaskList } from './program.js'
@@ -51,7 +52,7 @@ export class Bench {
     const { owner } = await first.ask('login', undefined)
     await first.ask('stop', undefined)
     await first.stop()
-    await seedNodes(dataDir, owner, count)
+    await seedNodes(await openSqliteStore({ file: join(dataDir, 'store.db') }), owner, count)
     return this.server<HubTasks>('gateway', dataDir)
   }
 

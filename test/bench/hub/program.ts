@@ -45,18 +45,22 @@ export const answerTasks = (tasks: TaskList): void => {
 }
 
 interface ForkOptions {
-  /** The processor that it keeps to, where that can be done. */
-  core: number
+  /** The processor that it keeps to, where that can be done. Default: none. */
+  core?: number
   execArgv?: string[]
   args?: string[]
 }
 
-export const startProgram = <Tasks extends TaskList>(file: string, { core, execArgv = [], args = [] }: ForkOptions): Program<Tasks> => {
+export const startProgram = <Tasks extends TaskList>(
+  file: string,
+  { core, execArgv = [], args = [] }: ForkOptions = {},
+): Program<Tasks> => {
   const taskset = '/usr/bin/taskset'
   const options = { stdio: ['ignore', 'inherit', 'inherit', 'ipc'] as ('ignore' | 'inherit' | 'ipc')[] }
-  const child = existsSync(taskset)
-    ? fork('-c', [String(core), process.execPath, ...execArgv, file, ...args], { ...options, execPath: taskset, execArgv: [] })
-    : fork(file, args, { ...options, execArgv })
+  const child =
+    core !== undefined && existsSync(taskset)
+      ? fork('-c', [String(core), process.execPath, ...execArgv, file, ...args], { ...options, execPath: taskset, execArgv: [] })
+      : fork(file, args, { ...options, execArgv })
   const waiting = new Map<number, { resolve: (result: never) => void; reject: (error: Error) => void }>()
   let lastId = 0
   child.on('message', ({ id, result, error }: Answer) => {

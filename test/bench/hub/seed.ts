@@ -1,6 +1,4 @@
-import { join } from 'node:path'
-import type { Owner } from '../../../core/store/collection.js'
-import { openSqliteStore } from '../../../core/store/sqlite.js'
+import type { Owner, Store } from '../../../core/store/collection.js'
 import { collections } from '../../../plugins/nodes/rows.js'
 import { hashOf } from '../../../plugins/nodes/tokens.js'
 import { openCollection } from '../../support/store.js'
@@ -8,9 +6,8 @@ import { COMMAND, nodeIdOf, SECRET } from './names.js'
 
 const BATCH = 500
 
-/** Paired nodes in the store of a gateway that does not run: pairing ten thousand of them is another measurement. */
-export const seedNodes = async (dataDir: string, owner: Owner, count: number): Promise<void> => {
-  const store = await openSqliteStore({ file: join(dataDir, 'store.db') })
+/** Paired nodes, so many from number 0 on, written past the gateway: pairing ten thousand of them is another measurement. Closes the store. */
+export const seedNodes = async (store: Store, owner: Owner, count: number): Promise<void> => {
   try {
     const rows = (await openCollection(store, 'nodes.nodes', collections.nodes)).for({ tenant: owner.tenant })
     const tokenHash = hashOf(SECRET)
