@@ -36,8 +36,9 @@ const memoryPerNode = async ({ server, clients, protocol }: Connected, each: (co
   return kilobytes
 }
 
-/** Microseconds of processor time that a heartbeat costs: many of them, less a while without. */
-const costOfBeat = async ({ server, clients }: Connected): Promise<number> => {
+/** Microseconds of processor time that a heartbeat costs: many of them, less a while without. Each node has beaten once before. */
+const costOfBeat = async ({ server, clients }: Connected, count: number): Promise<number> => {
+  await clients.ask('burst', { count })
   const quiet = await workOf(server, () => new Promise(resolve => setTimeout(resolve, QUIET_MS)))
   const busy = await workOf(server, () => clients.ask('burst', { count: BURST }))
   return ((busy.cpuMs - (quiet.cpuMs / quiet.ms) * busy.ms) * 1000) / BURST
@@ -108,24 +109,28 @@ const readingOver = async (url: string, hub: Program<HubTasks>): Promise<{ stop:
 
 const kb = (value: number | undefined): string => `${(value ?? NaN).toFixed(1)} KB`
 const ms = (value: number): string => `${value.toFixed(0)} ms`
+const us = (value: number): string => `${value.toFixed(1)} µs`
+const growthOf = (costs: readonly number[]): number => (costs.at(-1) ?? NaN) / (costs[0] ?? NaN)
 
 const benchProtocol = async (
   bench: Bench,
   protocol: 'socket.io' | 'signalr',
-  bare: { kilobytes: number[]; storm: Storm },
+  bare: { kilobytes: number[]; costs: number[]; storm: Storm },
 ): Promise<void> => {
   const largest = sizes.idle.at(-1) ?? 0
   const hub = await bench.gateway(largest)
   const connected = { server: hub, clients: bench.clients(), protocol }
   const costs: number[] = []
-  const kilobytes = await memoryPerNode(connected, async () => void costs.push(await costOfBeat(connected)))
+  const kilobytes = await memoryPerNode(connected, async count => void costs.push(await costOfBeat(connected, count)))
   for (const [index, count] of sizes.idle.entries()) {
     const [ours = NaN, peer = NaN] = [kilobytes[index], bare.kilobytes[index]]
     row(`Hub: memory of a node, ${protocol}, ${count} / Socket.IO`, kb(ours), kb(peer), ours / peer, 'at most 24 KB at 5000')
   }
-  const [small = NaN, large = NaN] = [costs[0], costs.at(-1)]
-  const name = `Hub: heartbeat, ${protocol}, of ${largest} / of ${sizes.idle[0] ?? 0}`
-  row(name, `${large.toFixed(1)} µs`, `${small.toFixed(1)} µs`, large / small, 'does not grow')
+  const [grown, bareGrown] = [growthOf(costs), growthOf(bare.costs)]
+  const growth = `Hub: a heartbeat of ${largest} nodes for one of ${sizes.idle[0] ?? 0}, ${protocol} / Socket.IO`
+  row(growth, `${grown.toFixed(2)} times`, `${bareGrown.toFixed(2)} times`, grown / bareGrown, 'does not grow')
+  const [cost = NaN, bareCost = NaN] = [costs.at(-1), bare.costs.at(-1)]
+  row(`Hub: a heartbeat of ${largest} nodes, ${protocol} / Socket.IO`, us(cost), us(bareCost), cost / bareCost, '')
   const beats = { perSecond: largest / HEARTBEAT_INTERVAL_S, milliseconds: BEATING_MS }
   const { ms: took, cpuMs, writtenBytes } = await workOf(hub, () => connected.clients.ask('beat', beats))
   const [share, disk] = [cpuMs / took, `${kb(writtenBytes / 1024)} to disk`]
@@ -161,7 +166,9 @@ export const benchIdle = async (directory: string): Promise<void> => {
   const bare = await within(directory, async bench => {
     const server = bench.server<ServerTasks>('socket.io')
     const connected = { server, clients: bench.clients(), protocol: 'socket.io' as const }
-    return { kilobytes: await memoryPerNode(connected, () => Promise.resolve()), storm: await storm(connected, undefined) }
+    const costs: number[] = []
+    const kilobytes = await memoryPerNode(connected, async count => void costs.push(await costOfBeat(connected, count)))
+    return { kilobytes, costs, storm: await storm(connected, undefined) }
   })
   for (const protocol of ['socket.io', 'signalr'] as const) await within(directory, bench => benchProtocol(bench, protocol, bare))
 }
