@@ -97,6 +97,11 @@ export interface Cluster {
   /** This gateway among the others: another one at each start. */
   readonly id: string
   readonly isShared: boolean
+  /**
+   * Milliseconds since 1970 by the clock that all gateways share: of times that one of them writes and another compares.
+   * With one gateway that is `Date.now()`. What the store's own expiry compares goes by `Date.now()` everywhere.
+   */
+  readonly now: () => number
   state(): ClusterState
   /** Answers what others ask. Returns the undo. */
   answer<A, R>(ref: RequestRef<A, R>, handler: (argument: A) => Promise<R>): () => void

@@ -14,6 +14,7 @@ import {
   type OwnersOptions,
   type RequestRef,
 } from './cluster.js'
+import { SharedClock } from './clock.js'
 import { Message, Sealer } from './envelope.js'
 import { Exchange, PATIENCE_MS } from './exchange.js'
 import { Gateways } from './gateways.js'
@@ -52,6 +53,7 @@ export class RedisCluster implements Cluster {
   readonly #sealer: Sealer
   readonly #post: Post
   readonly #exchange: Exchange
+  readonly #clock: SharedClock
   readonly #gateways: Gateways
   readonly #owners = new Map<string, RedisOwners<unknown>>()
   /** What is heard on this gateway's channel and the common one, by notice. */
@@ -68,6 +70,7 @@ export class RedisCluster implements Cluster {
     this.#prefix = `{agent-gateway:${installation.name}}:`
     this.#sealer = new Sealer(installation.key, this.id)
     this.#link = new RedisLink({ uri, log, onReady: () => this.#back(), onAway: () => this.#away() })
+    this.#clock = new SharedClock(this.#link, log)
     this.#post = new Post(this.#link, this.#sealer)
     this.#exchange = new Exchange({
       send: (gateway, message, onUnheard) => this.#post.send(this.#channelOf(gateway), message, onUnheard),
@@ -100,11 +103,14 @@ export class RedisCluster implements Cluster {
   /** Connects, and waits a little for it; without Redis it goes on connecting. */
   async start(): Promise<void> {
     await this.#link.start()
-    if (this.#link.isReady) await this.#gateways.beat()
+    if (!this.#link.isReady) return
+    await this.#clock.measure()
+    await this.#gateways.beat()
   }
 
   async close(): Promise<void> {
     clearInterval(this.#looking)
+    this.#clock.close()
     this.#exchange.close()
     try {
       for (const owners of this.#owners.values()) await owners.close()
@@ -126,6 +132,8 @@ export class RedisCluster implements Cluster {
       ...(isReady ? {} : { since: new Date(Date.now() - awayMs).toISOString() }),
     }
   }
+
+  readonly now = (): number => this.#clock.now()
 
   answer<A, R>(ref: RequestRef<A, R>, handler: (argument: A) => Promise<R>): () => void {
     return this.#exchange.answer(ref, handler)
@@ -164,6 +172,7 @@ export class RedisCluster implements Cluster {
       {
         id: this.id,
         link: this.#link,
+        now: this.now,
         log: this.#log,
         key: name => this.#key(name),
         isAlive: gateway => this.#gateways.isAlive(gateway),
@@ -200,6 +209,7 @@ export class RedisCluster implements Cluster {
     const listening = this.#link.subscribe([this.#channelOf(this.id), this.#key(EVERYONE), ...this.#followed.keys()], this.#onText)
     listening
       .then(async () => {
+        await this.#clock.measure()
         await this.#gateways.beat()
         // What was on its way, or came to pass, while Redis was away has not been said.
         for (const owners of this.#owners.values()) owners.register()

@@ -16,6 +16,7 @@ const AGAIN_MS = 5_000
 interface Parts {
   id: string
   link: RedisLink
+  now: () => number
   log: Log
   key: (name: string) => string
   isAlive: (gateway: string) => Promise<boolean>
@@ -63,7 +64,7 @@ export class RedisOwners<I> implements Owners<I> {
 
   claim(id: string, displace: boolean): void {
     const before = this.#held.get(id)
-    const fence = displace ? Math.max(Date.now(), (before?.fence ?? 0) + 1) : (before?.fence ?? 0)
+    const fence = displace ? Math.max(this.#parts.now(), (before?.fence ?? 0) + 1) : (before?.fence ?? 0)
     this.#held.set(id, { fence, displace, isNew: true })
     this.#claims.add(id)
     this.#releases.delete(id)

@@ -32,6 +32,8 @@ interface Parts {
   waiters: Waiters<CommandRow>
   calls: DirectCalls
   policy: () => CriticalPolicy
+  /** By the clock of all gateways. */
+  now: () => number
   queueTtlMs: () => number
   maxQueued: () => number
 }
@@ -193,12 +195,12 @@ export class Commands {
     }
   }
 
-  /** Ends what is past its time; commands that this gateway has dispatched have timers of their own. */
+  /** Ends what is past its time; commands that this gateway has dispatched have timers of their own, which no change of a clock moves. */
   async sweep(): Promise<void> {
-    const { ledger } = this.#parts
-    const inFlightUntil = new Date(Date.now() - ANSWER_GRACE_MS).toISOString()
+    const { ledger, dispatcher } = this.#parts
+    const inFlightUntil = new Date(this.#parts.now() - ANSWER_GRACE_MS).toISOString()
     for (const { id, status, dueAt = '', needsApproval: asked } of await ledger.due()) {
-      if ((status === 'dispatched' || status === 'running') && dueAt > inFlightUntil) continue
+      if ((status === 'dispatched' || status === 'running') && (dueAt > inFlightUntil || dispatcher.holds(id))) continue
       const message = {
         awaiting_approval: 'Nobody approved the command in time',
         queued: 'The node did not take the command in time',
@@ -231,7 +233,7 @@ export class Commands {
   }
 
   async #release(row: KnownCommand, approval: Approval): Promise<void> {
-    const dueAt = new Date(Date.now() + this.#parts.queueTtlMs()).toISOString()
+    const dueAt = new Date(this.#parts.now() + this.#parts.queueTtlMs()).toISOString()
     if (await this.#parts.ledger.release(row.id, JSON.stringify(approval.action.params), dueAt)) this.#wake(row.nodeId)
   }
 
@@ -271,7 +273,7 @@ export class Commands {
   }
 
   #newRow(id: string, owner: Owner, nodeId: string, wanted: NewCommand, status: 'queued' | 'dispatched' | 'awaiting_approval'): CommandRow {
-    return toRow(owner, wanted, { id, nodeId, status, queueTtlMs: this.#parts.queueTtlMs() })
+    return toRow(owner, wanted, { id, nodeId, status, queueTtlMs: this.#parts.queueTtlMs(), now: this.#parts.now() })
   }
 }
 

@@ -27,9 +27,17 @@ export interface TestCluster {
 /** How long a gateway that was killed is taken for alive, in seconds. */
 const LEASE_SECONDS = 2
 
+interface ClusterOptions {
+  settings?: Record<string, string>
+  program?: string[]
+  running?: number
+  /** How far the clock of each gateway is ahead of the right time. */
+  clocksMs?: number[]
+}
+
 export const startCluster = async (
   count: number,
-  { settings = {}, program, running = count }: { settings?: Record<string, string>; program?: string[]; running?: number } = {},
+  { settings = {}, program = ['dist/main.js'], running = count, clocksMs = [] }: ClusterOptions = {},
 ): Promise<TestCluster> => {
   const redis = await startRedis({ password: 'secret of the cluster' })
   const database = `agent-gateway-test-${randomBytes(4).toString('hex')}`
@@ -50,7 +58,7 @@ export const startCluster = async (
       dataDir: directories[index] ?? '',
       settings: { ...common, 'Service:Port': ports[index] ?? '0', ...settings },
       env,
-      ...(program ? { program } : {}),
+      program: [...skewed(clocksMs[index]), ...program],
     })
     ports[index] = new URL(gateway.url).port
     gateways[index] = gateway
@@ -78,6 +86,9 @@ export const startCluster = async (
     throw error
   }
 }
+
+const skewed = (ms = 0): string[] =>
+  ms === 0 ? [] : ['--import', `${new URL('./skewedClock.mjs', import.meta.url).href}?ms=${String(ms)}`]
 
 /** Waits until each gateway knows of as many as there are. */
 export const allKnown = ({ gateways, admin }: Pick<TestCluster, 'gateways' | 'admin'>, count = gateways.length): Promise<unknown> =>
