@@ -1,4 +1,3 @@
-import { RateLimiterMemory, RateLimiterRedis } from 'rate-limiter-flexible'
 import { z } from 'zod'
 import { newId } from '../id.js'
 import type { Log } from '../log.js'
@@ -18,8 +17,10 @@ import { SharedClock } from './clock.js'
 import { Message, Sealer } from './envelope.js'
 import { Exchange, PATIENCE_MS } from './exchange.js'
 import { Gateways } from './gateways.js'
+import { LastingFault } from './lastingFault.js'
 import { Post } from './post.js'
 import { RedisLink } from './redis.js'
+import { redisLimiter } from './redisLimiter.js'
 import { RedisOwners } from './redisOwners.js'
 
 const EVERYONE = 'all'
@@ -78,6 +79,11 @@ export class RedisCluster implements Cluster {
       backMs: () => performance.now() - this.#backAt,
       log,
     })
+    const unrenewed = new LastingFault(log, {
+      begins:
+        'Redis refuses to renew the lease of this gateway: the others take it for dead, and its nodes for offline. Check that Redis may be written to and has memory left',
+      ends: 'Redis renews the lease of this gateway again',
+    })
     this.#gateways = new Gateways({
       id: this.id,
       link: this.#link,
@@ -90,8 +96,9 @@ export class RedisCluster implements Cluster {
       free: async gateway => {
         for (const owners of this.#owners.values()) await owners.free(gateway)
       },
+      onRenewed: () => unrenewed.passed(),
       onFailed: error => {
-        if (this.#link.isReady) log.error({ err: error }, 'the lease of this gateway could not be renewed in Redis')
+        if (this.#link.isReady) unrenewed.met({ err: error })
       },
     })
     this.#looking = setInterval(() => {
@@ -185,19 +192,13 @@ export class RedisCluster implements Cluster {
     return owners
   }
 
-  readonly limiter = (options: LimiterOptions): Limiter => {
-    // Keys are addresses, or what was typed as one: Redis gets to know none of them.
-    const limiter = new HashedLimiter({
+  readonly limiter = (options: LimiterOptions): Limiter =>
+    redisLimiter({
       ...options,
       keyPrefix: this.#key(`limit:${options.keyPrefix}`),
-      storeClient: this.#link.commands,
-      useRedisPackage: true,
-      rejectIfRedisNotReady: true,
-      insuranceLimiter: new RateLimiterMemory(options),
+      client: this.#link.commands,
+      hash: key => this.#sealer.hash(key),
     })
-    limiter.hash = key => this.#sealer.hash(key)
-    return limiter
-  }
 
   #away(): void {
     this.#exchange.away()
@@ -258,14 +259,6 @@ export class RedisCluster implements Cluster {
 
   #key(name: string): string {
     return this.#prefix + name
-  }
-}
-
-class HashedLimiter extends RateLimiterRedis {
-  hash = (key: string): string => key
-
-  override getKey(key: string | number): string {
-    return super.getKey(this.hash(String(key)))
   }
 }
 

@@ -48,9 +48,10 @@ export class Commands {
 
   /**
    * Takes a command for a node of the owner. On disk when it resolves. Rejects with `not_authorized` when the node lacks
-   * the scope, with `rate_limited` when too many wait; no command exists then.
+   * the scope, with `rate_limited` when too many wait; no command exists then. `withinMs`: how long it may take to hand it to
+   * the gateway of the node, if that is another one; after it the store does it.
    */
-  async enqueue(owner: Owner, node: NodeRow, wanted: NewCommand): Promise<CommandRow> {
+  async enqueue(owner: Owner, node: NodeRow, wanted: NewCommand, withinMs?: number): Promise<CommandRow> {
     const { presence, ledger } = this.#parts
     if (node.ownerId !== owner.userId) throw notAuthorized('Only the owner of a node may send it commands')
     const id = wanted.key === undefined ? randomUUID() : idOf(owner, wanted.key)
@@ -62,7 +63,7 @@ export class Commands {
     const session = presence.session(node.id)
     return this.#once(id, async () => {
       if (!isCritical && session?.hasRoom) return this.#sendNow(id, owner, session, wanted)
-      const status = isCritical || session ? undefined : await this.#parts.reach.take(owner, node.id, id, wanted)
+      const status = isCritical || session ? undefined : await this.#parts.reach.take(owner, node.id, id, wanted, withinMs)
       if (status !== undefined) return { ...this.#newRow(id, owner, node.id, wanted, 'queued'), status }
       await this.#checkRoom(node.id)
       const row = this.#newRow(id, owner, node.id, wanted, isCritical ? 'awaiting_approval' : 'queued')
@@ -144,23 +145,27 @@ export class Commands {
     const { waiters, ledger } = this.#parts
     if (timeoutMs === 0) return ledger.outcome(await find())
     const { ended, stop } = waiters.wait(id, timeoutMs, signal)
-    const unfollow = this.#parts.followed ? await this.#parts.followed.follow(id, this.#parts.dispatcher.holds(id)) : undefined
+    const following = this.#parts.followed?.follow(id, this.#parts.dispatcher.holds(id))
     try {
+      // A Redis that does not answer takes no more time than there is.
+      if (following) await Promise.race([following.listening, ended])
       const row = await find()
       return await ledger.outcome(isOpen(row) ? ((await ended) ?? (await find())) : row)
     } finally {
       stop()
-      unfollow?.()
+      following?.stop()
     }
   }
 
-  /** Takes a command as `enqueue` does, and waits for it as `wait` does; when too many wait already, not at all. */
+  /** Takes a command as `enqueue` does, and waits for it as `wait` does, both in this time; when too many wait already, not at all. */
   async run(caller: Caller, node: NodeRow, wanted: NewCommand, timeoutMs: number, signal: AbortSignal): Promise<CommandOutcome> {
-    const row = await this.enqueue(caller, node, wanted)
+    const until = performance.now() + timeoutMs
+    const row = await this.enqueue(caller, node, wanted, timeoutMs)
+    const leftMs = Math.max(0, until - performance.now())
     // What was sent from here, in this turn, has not ended: it is not read again.
     const known = this.#parts.dispatcher.holds(row.id) ? [row] : []
     try {
-      return await this.wait(async () => known.pop() ?? this.#parts.ledger.visible(caller, row.id), row.id, timeoutMs, signal)
+      return await this.wait(async () => known.pop() ?? this.#parts.ledger.visible(caller, row.id), row.id, leftMs, signal)
     } catch (error) {
       // Too many wait already. The command exists all the same: refused now, it would be sent twice.
       if (error instanceof GatewayError && error.code === 'rate_limited') return this.#parts.ledger.outcome(row)

@@ -81,7 +81,7 @@ else
       }
     })
 
-    it('say in their logs how wrong they are', async () => {
+    it('say in their logs how wrong they are', () => {
       const told = (index: number) => /"aheadMs":(-?\d+),"msg":"The clock of this gateway is wrong/.exec(at(index).stderr())?.[1]
       for (const [index, aheadMs] of [[1, WRONG_MS] as const, [2, -WRONG_MS] as const])
         assert.ok(Math.abs(Number(told(index)) - aheadMs) < 5_000, `told: ${String(told(index))}`)
