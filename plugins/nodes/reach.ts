@@ -99,6 +99,7 @@ export class Reach {
    */
   async poll(nodeId: string, scopes: string[], resume: boolean): Promise<{ commands: PolledCommand[] | undefined; isSure: boolean }> {
     let isSure = this.#cluster.state().isReachable
+    const startedAt = performance.now()
     const commands = await this.#askOwner(nodeId, HAND_OVER_MS, async (gateway, timeoutMs) => {
       try {
         return (await this.#cluster.ask(gateway, pollNode, { nodeId, scopes, resume }, { timeoutMs })).commands
@@ -107,8 +108,8 @@ export class Reach {
         throw error
       }
     })
-    // It may have been missed only now.
-    return { commands, isSure: isSure && this.#cluster.state().isReachable }
+    // That nobody has the node may mean that nobody could tell.
+    return { commands, isSure: isSure && performance.now() - startedAt < HAND_OVER_MS / 2 && this.#cluster.state().isReachable }
   }
 
   /**
