@@ -4,7 +4,7 @@ import { allKnown, lackingForCluster, startCluster, type TestCluster } from '../
 import { waitFor } from '../support/waitFor.js'
 
 /** What the store and this machine may take beside the wait that was asked for, and the half second in which calls are counted. */
-const SLACK_MS = 1_500
+const SLACK_MS = 2_000
 
 if (lackingForCluster !== undefined) describe('gateways whose Redis hangs', () => it(`answer in time (skipped: ${lackingForCluster})`))
 else

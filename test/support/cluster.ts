@@ -3,6 +3,7 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { MongoClient } from 'mongodb'
+import { clockAhead } from './clockAhead.js'
 import { ADMIN } from './gateway.js'
 import { launchGateway, type GatewayProcess } from './gatewayProcess.js'
 import { hasRedis, startRedis, type TestRedis } from './redis.js'
@@ -58,7 +59,7 @@ export const startCluster = async (
       dataDir: directories[index] ?? '',
       settings: { ...common, 'Service:Port': ports[index] ?? '0', ...settings },
       env,
-      program: [...skewed(clocksMs[index]), ...program],
+      program: [...(clocksMs[index] ? clockAhead(clocksMs[index]) : []), ...program],
     })
     ports[index] = new URL(gateway.url).port
     gateways[index] = gateway
@@ -86,9 +87,6 @@ export const startCluster = async (
     throw error
   }
 }
-
-const skewed = (ms = 0): string[] =>
-  ms === 0 ? [] : ['--import', `${new URL('./skewedClock.mjs', import.meta.url).href}?ms=${String(ms)}`]
 
 /** Waits until each gateway knows of as many as there are. */
 export const allKnown = ({ gateways, admin }: Pick<TestCluster, 'gateways' | 'admin'>, count = gateways.length): Promise<unknown> =>

@@ -1,4 +1,4 @@
-/** Sets the clock of a process wrong before anything of it is loaded: `node --import './skewedClock.mjs?ms=OFFSET' ...`. */
+/** Sets the clock of a process wrong before anything of it is loaded (see clockAhead.ts). */
 const offsetMs = Number(new URL(import.meta.url).searchParams.get('ms'))
 const RealDate = Date
 
