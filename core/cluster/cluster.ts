@@ -68,8 +68,11 @@ export interface Owners<I> {
   release(id: string): void
   /** What this gateway says of it has changed. False: it does not hold it. */
   touch(id: string): boolean
-  /** Who else holds it; `undefined`: nobody, this gateway, or nobody can tell. May be a few seconds old. */
-  elsewhere(id: string): Promise<string | undefined>
+  /**
+   * Who else holds it; `undefined`: nobody, this gateway, or nobody can tell, within so many milliseconds where they are
+   * given. That another one does may be a few seconds old.
+   */
+  elsewhere(id: string, withinMs?: number): Promise<string | undefined>
   /** What `elsewhere` said was wrong. */
   forget(id: string): void
   /** What other gateways say of what they hold. */
@@ -97,6 +100,11 @@ export interface Cluster {
   /** This gateway among the others: another one at each start. */
   readonly id: string
   readonly isShared: boolean
+  /**
+   * Milliseconds since 1970 by the clock that all gateways share: of times that one of them writes and another compares.
+   * With one gateway that is `Date.now()`. What the store's own expiry compares goes by `Date.now()` everywhere.
+   */
+  readonly now: () => number
   state(): ClusterState
   /** Answers what others ask. Returns the undo. */
   answer<A, R>(ref: RequestRef<A, R>, handler: (argument: A) => Promise<R>): () => void

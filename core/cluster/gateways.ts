@@ -12,6 +12,7 @@ interface Parts {
   onLiving: (gateways: ReadonlySet<string>) => void
   /** Frees what a dead gateway held. */
   free: (gateway: string) => Promise<void>
+  onRenewed: () => void
   onFailed: (error: unknown) => void
 }
 
@@ -54,9 +55,10 @@ export class Gateways {
   }
 
   async #beat(): Promise<void> {
-    const { link, key, id, leaseMs, onUnknown, onLiving, free } = this.#parts
+    const { link, key, id, leaseMs, onUnknown, onLiving, onRenewed, free } = this.#parts
     if (!link.isReady) return
     const [known, living, dead] = (await link.run(BEAT, [key], [id, String(leaseMs)])) as [number, string[], string[]]
+    onRenewed()
     this.#living = new Set(living)
     if (known !== 1) onUnknown()
     onLiving(this.#living)

@@ -1,4 +1,3 @@
-import { RateLimiterMemory, RateLimiterRedis } from 'rate-limiter-flexible'
 import { z } from 'zod'
 import { newId } from '../id.js'
 import type { Log } from '../log.js'
@@ -14,11 +13,14 @@ import {
   type OwnersOptions,
   type RequestRef,
 } from './cluster.js'
+import { SharedClock } from './clock.js'
 import { Message, Sealer } from './envelope.js'
 import { Exchange, PATIENCE_MS } from './exchange.js'
 import { Gateways } from './gateways.js'
+import { LastingFault } from './lastingFault.js'
 import { Post } from './post.js'
 import { RedisLink } from './redis.js'
+import { redisLimiter } from './redisLimiter.js'
 import { RedisOwners } from './redisOwners.js'
 
 const EVERYONE = 'all'
@@ -52,6 +54,7 @@ export class RedisCluster implements Cluster {
   readonly #sealer: Sealer
   readonly #post: Post
   readonly #exchange: Exchange
+  readonly #clock: SharedClock
   readonly #gateways: Gateways
   readonly #owners = new Map<string, RedisOwners<unknown>>()
   /** What is heard on this gateway's channel and the common one, by notice. */
@@ -68,12 +71,18 @@ export class RedisCluster implements Cluster {
     this.#prefix = `{agent-gateway:${installation.name}}:`
     this.#sealer = new Sealer(installation.key, this.id)
     this.#link = new RedisLink({ uri, log, onReady: () => this.#back(), onAway: () => this.#away() })
+    this.#clock = new SharedClock(this.#link, log)
     this.#post = new Post(this.#link, this.#sealer)
     this.#exchange = new Exchange({
       send: (gateway, message, onUnheard) => this.#post.send(this.#channelOf(gateway), message, onUnheard),
       awayMs: () => this.#link.awayMs,
       backMs: () => performance.now() - this.#backAt,
       log,
+    })
+    const unrenewed = new LastingFault(log, {
+      begins:
+        'Redis refuses to renew the lease of this gateway: the others take it for dead, and its nodes for offline. Check that Redis may be written to and has memory left',
+      ends: 'Redis renews the lease of this gateway again',
     })
     this.#gateways = new Gateways({
       id: this.id,
@@ -87,8 +96,9 @@ export class RedisCluster implements Cluster {
       free: async gateway => {
         for (const owners of this.#owners.values()) await owners.free(gateway)
       },
+      onRenewed: () => unrenewed.passed(),
       onFailed: error => {
-        if (this.#link.isReady) log.error({ err: error }, 'the lease of this gateway could not be renewed in Redis')
+        if (this.#link.isReady) unrenewed.met({ err: error })
       },
     })
     this.#looking = setInterval(() => {
@@ -100,11 +110,14 @@ export class RedisCluster implements Cluster {
   /** Connects, and waits a little for it; without Redis it goes on connecting. */
   async start(): Promise<void> {
     await this.#link.start()
-    if (this.#link.isReady) await this.#gateways.beat()
+    if (!this.#link.isReady) return
+    await this.#clock.measure()
+    await this.#gateways.beat()
   }
 
   async close(): Promise<void> {
     clearInterval(this.#looking)
+    this.#clock.close()
     this.#exchange.close()
     try {
       for (const owners of this.#owners.values()) await owners.close()
@@ -126,6 +139,8 @@ export class RedisCluster implements Cluster {
       ...(isReady ? {} : { since: new Date(Date.now() - awayMs).toISOString() }),
     }
   }
+
+  readonly now = (): number => this.#clock.now()
 
   answer<A, R>(ref: RequestRef<A, R>, handler: (argument: A) => Promise<R>): () => void {
     return this.#exchange.answer(ref, handler)
@@ -164,6 +179,7 @@ export class RedisCluster implements Cluster {
       {
         id: this.id,
         link: this.#link,
+        now: this.now,
         log: this.#log,
         key: name => this.#key(name),
         isAlive: gateway => this.#gateways.isAlive(gateway),
@@ -176,19 +192,13 @@ export class RedisCluster implements Cluster {
     return owners
   }
 
-  readonly limiter = (options: LimiterOptions): Limiter => {
-    // Keys are addresses, or what was typed as one: Redis gets to know none of them.
-    const limiter = new HashedLimiter({
+  readonly limiter = (options: LimiterOptions): Limiter =>
+    redisLimiter({
       ...options,
       keyPrefix: this.#key(`limit:${options.keyPrefix}`),
-      storeClient: this.#link.commands,
-      useRedisPackage: true,
-      rejectIfRedisNotReady: true,
-      insuranceLimiter: new RateLimiterMemory(options),
+      client: this.#link.commands,
+      hash: key => this.#sealer.hash(key),
     })
-    limiter.hash = key => this.#sealer.hash(key)
-    return limiter
-  }
 
   #away(): void {
     this.#exchange.away()
@@ -200,6 +210,7 @@ export class RedisCluster implements Cluster {
     const listening = this.#link.subscribe([this.#channelOf(this.id), this.#key(EVERYONE), ...this.#followed.keys()], this.#onText)
     listening
       .then(async () => {
+        await this.#clock.measure()
         await this.#gateways.beat()
         // What was on its way, or came to pass, while Redis was away has not been said.
         for (const owners of this.#owners.values()) owners.register()
@@ -248,14 +259,6 @@ export class RedisCluster implements Cluster {
 
   #key(name: string): string {
     return this.#prefix + name
-  }
-}
-
-class HashedLimiter extends RateLimiterRedis {
-  hash = (key: string): string => key
-
-  override getKey(key: string | number): string {
-    return super.getKey(this.hash(String(key)))
   }
 }
 

@@ -1,10 +1,12 @@
 import { LRUCache } from 'lru-cache'
 import type { Log } from '../log.js'
 import type { OwnedEntry, Owners, OwnersOptions } from './cluster.js'
+import { LastingFault } from './lastingFault.js'
 import type { RedisLink } from './redis.js'
 import { CLAIM, FREE, RELEASE, TOUCH } from './scripts.js'
+import { within } from './within.js'
 
-/** How old an answer about who holds something may be, in milliseconds; while Redis is away, the last one. */
+/** How old an answer about who holds something may be, in milliseconds; while Redis is away, the last one. That nobody does is asked anew. */
 const KNOWN_MS = 3_000
 const MAX_KNOWN = 20_000
 const BATCH = 250
@@ -16,6 +18,7 @@ const AGAIN_MS = 5_000
 interface Parts {
   id: string
   link: RedisLink
+  now: () => number
   log: Log
   key: (name: string) => string
   isAlive: (gateway: string) => Promise<boolean>
@@ -40,13 +43,14 @@ export class RedisOwners<I> implements Owners<I> {
   readonly #claims = new Set<string>()
   readonly #releases = new Set<string>()
   readonly #touched = new Set<string>()
-  readonly #known = new LRUCache<string, { gateway: string | undefined }>({
+  readonly #known = new LRUCache<string, string>({
     max: MAX_KNOWN,
     ttl: KNOWN_MS,
     allowStale: true,
     noDeleteOnStaleGet: true,
   })
   readonly #timer: NodeJS.Timeout
+  readonly #unsaid: LastingFault
   /** Redis has been asked what it takes for this gateway's since something may have gone unsaid. */
   #isComplete = true
   #flushing: Promise<void> | undefined
@@ -56,6 +60,10 @@ export class RedisOwners<I> implements Owners<I> {
   constructor(parts: Parts, options: OwnersOptions<I>) {
     this.#parts = parts
     this.#options = options
+    this.#unsaid = new LastingFault(parts.log, {
+      begins: `Redis refuses to take what this gateway holds (${options.kind}): the others may not find it. Tried again every ${String(AGAIN_MS / 1000)} s; check that Redis may be written to and has memory left`,
+      ends: `Redis knows again what this gateway holds (${options.kind})`,
+    })
     this.#timer = setInterval(() => {
       if (this.#touched.size > 0) this.#schedule()
     }, TOUCH_MS).unref()
@@ -63,7 +71,7 @@ export class RedisOwners<I> implements Owners<I> {
 
   claim(id: string, displace: boolean): void {
     const before = this.#held.get(id)
-    const fence = displace ? Math.max(Date.now(), (before?.fence ?? 0) + 1) : (before?.fence ?? 0)
+    const fence = displace ? Math.max(this.#parts.now(), (before?.fence ?? 0) + 1) : (before?.fence ?? 0)
     this.#held.set(id, { fence, displace, isNew: true })
     this.#claims.add(id)
     this.#releases.delete(id)
@@ -85,24 +93,31 @@ export class RedisOwners<I> implements Owners<I> {
     return true
   }
 
-  async elsewhere(id: string): Promise<string | undefined> {
+  async elsewhere(id: string, withinMs?: number): Promise<string | undefined> {
     if (this.#held.has(id)) return undefined
     const known = this.#known.get(id, { allowStale: false })
-    if (known) return known.gateway
-    const stale = this.#known.get(id)
-    try {
-      if (!this.#parts.link.isReady) return stale?.gateway
-      const found = (await this.entries([id])).get(id)?.gateway
-      if (found === undefined && this.#parts.isSettling()) return stale?.gateway
-      this.#known.set(id, { gateway: found })
-      return found
-    } catch {
-      return stale?.gateway
-    }
+    if (known !== undefined) return known
+    const looking = this.#look(id)
+    return withinMs === undefined ? looking : within(withinMs, looking, () => this.#known.get(id))
   }
 
   forget(id: string): void {
     this.#known.delete(id)
+  }
+
+  /** Never rejects. */
+  async #look(id: string): Promise<string | undefined> {
+    const stale = this.#known.get(id)
+    try {
+      if (!this.#parts.link.isReady) return stale
+      const found = (await this.entries([id])).get(id)?.gateway
+      if (found === undefined && this.#parts.isSettling()) return stale
+      if (found === undefined) this.#known.delete(id)
+      else this.#known.set(id, found)
+      return found
+    } catch {
+      return stale
+    }
   }
 
   async entries(ids: readonly string[]): Promise<Map<string, OwnedEntry<I>>> {
@@ -169,15 +184,15 @@ export class RedisOwners<I> implements Owners<I> {
   /** One at a time, so that what happens to one thing happens in its order. Never rejects. */
   #flush(): Promise<void> {
     this.#flushing ??= this.#say()
-      .catch((error: unknown) => this.#unsaid(error))
+      .catch((error: unknown) => this.#refused(error))
       .finally(() => (this.#flushing = undefined))
     return this.#flushing
   }
 
   /** Everything is said again when Redis is back. It may also refuse while it is there, for want of memory. */
-  #unsaid(error: unknown): void {
+  #refused(error: unknown): void {
     if (!this.#parts.link.isReady) return
-    this.#parts.log.error({ err: error }, `what this gateway holds (${this.#options.kind}) could not be said: tried again soon`)
+    this.#unsaid.met({ err: error })
     clearTimeout(this.#again)
     this.#again = setTimeout(() => this.register(), AGAIN_MS).unref()
   }
@@ -192,7 +207,9 @@ export class RedisOwners<I> implements Owners<I> {
       if (claims.length > 0) await this.#sayClaims(claims)
       const touched = take(this.#touched)
       if (touched.length > 0) await this.#sayTouched(touched)
-      if (this.#isComplete && this.#releases.size + this.#claims.size + this.#touched.size === 0) return
+      if (!this.#isComplete || this.#releases.size + this.#claims.size + this.#touched.size > 0) continue
+      this.#unsaid.passed()
+      return
     }
   }
 
@@ -221,7 +238,7 @@ export class RedisOwners<I> implements Owners<I> {
       // Given back or claimed anew meanwhile: that is said next.
       if (this.#held.get(id) !== held) continue
       if (fence === '') {
-        this.#known.set(id, { gateway: other })
+        this.#known.set(id, other)
         this.#lose(id, false)
         continue
       }

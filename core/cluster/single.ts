@@ -17,6 +17,7 @@ const nobodyElse: Owners<never> = {
 export const singleGateway = (): Cluster => ({
   id: newId('gtw'),
   isShared: false,
+  now: () => Date.now(),
   state: () => ({ mode: 'single', isReachable: true, gateways: 1, ignored: 0 }),
   answer: () => nothing,
   ask: () => Promise.reject(new Unreachable('There is no other gateway', false)),

@@ -20,10 +20,11 @@ export default definePlugin({
       expires: true,
     }),
   },
-  setup: ({ needs, store, routes, emit, onStop, log }) => {
+  setup: ({ needs, store, cluster, routes, emit, onStop, log }) => {
     const service = new ApprovalService({
       rows: store.rows,
       audit: needs.audit,
+      now: cluster.now,
       onDecided: ({ id, kind, state }) => {
         emit(approvalDecided, { id, kind, state })
       },

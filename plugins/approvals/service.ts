@@ -41,6 +41,8 @@ export type Verdict =
 interface Parts {
   rows: ScopedHandle<ApprovalRow>
   audit: Audit
+  /** By the clock of all gateways: any of them may decide what another was asked. */
+  now: () => number
   /** Called after each change of state, once for an approval. */
   onDecided: (approval: Approval) => void
 }
@@ -55,7 +57,7 @@ export class ApprovalService implements Approvals {
 
   async request(owner: Owner, approval: NewApproval): Promise<Approval> {
     const rows = this.#parts.rows.for(owner)
-    const row = toRow(approval)
+    const row = toRow(approval, this.#at())
     checkSize(row.params)
     try {
       await rows.insertOne(row)
@@ -69,12 +71,12 @@ export class ApprovalService implements Approvals {
       await rows.deleteOne({ id: row.id, state: 'pending' })
       throw rateLimited(60, `${MAX_PENDING} actions wait for approval already: decide some of them`)
     }
-    return toApproval(row)
+    return this.#toApproval(row)
   }
 
   async find(owner: Owner, id: string): Promise<Approval | null> {
     const row = await this.#parts.rows.for(owner).findOne({ id })
-    return row && toApproval(row)
+    return row && this.#toApproval(row)
   }
 
   async withdraw(owner: Owner, id: string, reason: string): Promise<void> {
@@ -89,7 +91,7 @@ export class ApprovalService implements Approvals {
   }
 
   pending(owner: Owner, options: PageOptions): Promise<Page<Approval>> {
-    return this.#page(owner, { state: 'pending', deadline: { $gt: new Date().toISOString() } }, options)
+    return this.#page(owner, { state: 'pending', deadline: { $gt: this.#at() } }, options)
   }
 
   history(owner: Owner, options: PageOptions): Promise<Page<Approval>> {
@@ -118,30 +120,39 @@ export class ApprovalService implements Approvals {
   /** Closes what nobody decided in time. */
   async expire(): Promise<void> {
     const overdue = await this.#parts.rows.everyone.find(
-      { state: 'pending', deadline: { $lte: new Date().toISOString() } },
+      { state: 'pending', deadline: { $lte: this.#at() } },
       { sort: { deadline: 1 }, limit: SWEEP_BATCH },
     )
     for (const row of overdue) await this.#close(row, row.id, 'expired', { reason: 'nobody decided in time' })
   }
 
   async #close(owner: Owner, id: string, state: ApprovalState, fields: Partial<ApprovalRow>): Promise<Approval | null> {
-    const now = new Date()
+    const now = this.#at()
     const row = await this.#parts.rows.for(owner).findOneAndUpdate(
       // An overdue one can only expire.
-      { id, state: 'pending', ...(state === 'expired' ? {} : { deadline: { $gt: now.toISOString() } }) },
+      { id, state: 'pending', ...(state === 'expired' ? {} : { deadline: { $gt: now } }) },
       {
-        $set: { ...fields, state, decidedAt: now.toISOString(), expiresAt: new Date(now.getTime() + RETENTION_MS).toISOString() },
+        // Forgotten by the store, which goes by the clock of the machine.
+        $set: { ...fields, state, decidedAt: now, expiresAt: new Date(Date.now() + RETENTION_MS).toISOString() },
       },
     )
     if (!row) return null
-    const approval = toApproval(row)
+    const approval = this.#toApproval(row)
     this.#parts.onDecided(approval)
     return approval
   }
 
   async #page(owner: Owner, filter: Record<string, unknown>, options: PageOptions): Promise<Page<Approval>> {
     const page = await this.#parts.rows.for(owner).page(filter, options)
-    return { ...page, items: page.items.map(toApproval) }
+    return { ...page, items: page.items.map(row => this.#toApproval(row)) }
+  }
+
+  #toApproval(row: ApprovalRow | Owned<ApprovalRow>): Approval {
+    return toApproval(row, this.#at())
+  }
+
+  #at(): string {
+    return new Date(this.#parts.now()).toISOString()
   }
 }
 
@@ -149,7 +160,7 @@ const checkSize = (params: string): void => {
   if (Buffer.byteLength(params) > MAX_PARAMS_BYTES) throw payloadTooLarge('What has to be approved', MAX_PARAMS_BYTES)
 }
 
-const toRow = ({ action, expiresAt, agentId, sessionId, nodeId, ...approval }: NewApproval): ApprovalRow => ({
+const toRow = ({ action, expiresAt, agentId, sessionId, nodeId, ...approval }: NewApproval, createdAt: string): ApprovalRow => ({
   ...approval,
   name: action.name,
   params: JSON.stringify(action.params),
@@ -158,21 +169,21 @@ const toRow = ({ action, expiresAt, agentId, sessionId, nodeId, ...approval }: N
   sessionId: sessionId ?? null,
   nodeId: nodeId ?? null,
   state: 'pending',
-  createdAt: new Date().toISOString(),
+  createdAt,
   deadline: expiresAt,
   decidedAt: null,
   decidedBy: null,
   reason: null,
 })
 
-const toApproval = (row: ApprovalRow | Owned<ApprovalRow>): Approval => ({
+const toApproval = (row: ApprovalRow | Owned<ApprovalRow>, now: string): Approval => ({
   id: row.id,
   kind: row.kind,
   title: row.title,
   action: { name: row.name, params: JSON.parse(row.params) as Record<string, unknown> },
   requestedBy: row.requestedBy,
   // Past its deadline it is expired, also before the sweep comes by.
-  state: row.state === 'pending' && row.deadline <= new Date().toISOString() ? 'expired' : row.state,
+  state: row.state === 'pending' && row.deadline <= now ? 'expired' : row.state,
   createdAt: row.createdAt,
   expiresAt: row.deadline,
   ...(row.agentId === null ? {} : { agentId: row.agentId }),

@@ -6,7 +6,7 @@ import type { Hub } from './hub/hub.js'
 import type { Ledger } from './ledger.js'
 import type { Presence } from './presence.js'
 
-/** How much earlier than the last look a change may be dated: clocks differ, and writes take their time. */
+/** How much earlier than the last look a change may be dated: a gateway may not know the others' clock yet, and writes take their time. */
 const MARGIN_MS = 30_000
 const PAGE = 500
 /** Pages of one look; the next one goes on from there. */
@@ -28,11 +28,12 @@ interface Parts {
  */
 export class CatchUp {
   readonly #parts: Parts
-  #commandsFrom = Date.now()
-  #nodesFrom = Date.now()
+  #commandsFrom: number
+  #nodesFrom: number
 
   constructor(parts: Parts) {
     this.#parts = parts
+    this.#commandsFrom = this.#nodesFrom = parts.cluster.now()
   }
 
   async look(): Promise<void> {
@@ -63,7 +64,7 @@ export class CatchUp {
     page: (since: string) => Promise<T[]>,
     visit: (row: T) => void | Promise<void>,
   ): Promise<number> {
-    const startedAt = Date.now()
+    const startedAt = this.#parts.cluster.now()
     let since = new Date(from - MARGIN_MS).toISOString()
     for (let pages = 0; pages < MAX_PAGES; pages++) {
       const rows = await page(since)

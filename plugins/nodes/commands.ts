@@ -32,6 +32,8 @@ interface Parts {
   waiters: Waiters<CommandRow>
   calls: DirectCalls
   policy: () => CriticalPolicy
+  /** By the clock of all gateways. */
+  now: () => number
   queueTtlMs: () => number
   maxQueued: () => number
 }
@@ -46,9 +48,10 @@ export class Commands {
 
   /**
    * Takes a command for a node of the owner. On disk when it resolves. Rejects with `not_authorized` when the node lacks
-   * the scope, with `rate_limited` when too many wait; no command exists then.
+   * the scope, with `rate_limited` when too many wait; no command exists then. `withinMs`: how long it may take to hand it to
+   * the gateway of the node, if that is another one; after it the store does it.
    */
-  async enqueue(owner: Owner, node: NodeRow, wanted: NewCommand): Promise<CommandRow> {
+  async enqueue(owner: Owner, node: NodeRow, wanted: NewCommand, withinMs?: number): Promise<CommandRow> {
     const { presence, ledger } = this.#parts
     if (node.ownerId !== owner.userId) throw notAuthorized('Only the owner of a node may send it commands')
     const id = wanted.key === undefined ? randomUUID() : idOf(owner, wanted.key)
@@ -60,7 +63,7 @@ export class Commands {
     const session = presence.session(node.id)
     return this.#once(id, async () => {
       if (!isCritical && session?.hasRoom) return this.#sendNow(id, owner, session, wanted)
-      const status = isCritical || session ? undefined : await this.#parts.reach.take(owner, node.id, id, wanted)
+      const status = isCritical || session ? undefined : await this.#parts.reach.take(owner, node.id, id, wanted, withinMs)
       if (status !== undefined) return { ...this.#newRow(id, owner, node.id, wanted, 'queued'), status }
       await this.#checkRoom(node.id)
       const row = this.#newRow(id, owner, node.id, wanted, isCritical ? 'awaiting_approval' : 'queued')
@@ -142,23 +145,27 @@ export class Commands {
     const { waiters, ledger } = this.#parts
     if (timeoutMs === 0) return ledger.outcome(await find())
     const { ended, stop } = waiters.wait(id, timeoutMs, signal)
-    const unfollow = this.#parts.followed ? await this.#parts.followed.follow(id, this.#parts.dispatcher.holds(id)) : undefined
+    const following = this.#parts.followed?.follow(id, this.#parts.dispatcher.holds(id))
     try {
+      // A Redis that does not answer takes no more time than there is.
+      if (following) await Promise.race([following.listening, ended])
       const row = await find()
       return await ledger.outcome(isOpen(row) ? ((await ended) ?? (await find())) : row)
     } finally {
       stop()
-      unfollow?.()
+      following?.stop()
     }
   }
 
-  /** Takes a command as `enqueue` does, and waits for it as `wait` does; when too many wait already, not at all. */
+  /** Takes a command as `enqueue` does, and waits for it as `wait` does, both in this time; when too many wait already, not at all. */
   async run(caller: Caller, node: NodeRow, wanted: NewCommand, timeoutMs: number, signal: AbortSignal): Promise<CommandOutcome> {
-    const row = await this.enqueue(caller, node, wanted)
+    const until = performance.now() + timeoutMs
+    const row = await this.enqueue(caller, node, wanted, timeoutMs)
+    const leftMs = Math.max(0, until - performance.now())
     // What was sent from here, in this turn, has not ended: it is not read again.
     const known = this.#parts.dispatcher.holds(row.id) ? [row] : []
     try {
-      return await this.wait(async () => known.pop() ?? this.#parts.ledger.visible(caller, row.id), row.id, timeoutMs, signal)
+      return await this.wait(async () => known.pop() ?? this.#parts.ledger.visible(caller, row.id), row.id, leftMs, signal)
     } catch (error) {
       // Too many wait already. The command exists all the same: refused now, it would be sent twice.
       if (error instanceof GatewayError && error.code === 'rate_limited') return this.#parts.ledger.outcome(row)
@@ -193,12 +200,12 @@ export class Commands {
     }
   }
 
-  /** Ends what is past its time; commands that this gateway has dispatched have timers of their own. */
+  /** Ends what is past its time; commands that this gateway has dispatched have timers of their own, which no change of a clock moves. */
   async sweep(): Promise<void> {
-    const { ledger } = this.#parts
-    const inFlightUntil = new Date(Date.now() - ANSWER_GRACE_MS).toISOString()
+    const { ledger, dispatcher } = this.#parts
+    const inFlightUntil = new Date(this.#parts.now() - ANSWER_GRACE_MS).toISOString()
     for (const { id, status, dueAt = '', needsApproval: asked } of await ledger.due()) {
-      if ((status === 'dispatched' || status === 'running') && dueAt > inFlightUntil) continue
+      if ((status === 'dispatched' || status === 'running') && (dueAt > inFlightUntil || dispatcher.holds(id))) continue
       const message = {
         awaiting_approval: 'Nobody approved the command in time',
         queued: 'The node did not take the command in time',
@@ -231,7 +238,7 @@ export class Commands {
   }
 
   async #release(row: KnownCommand, approval: Approval): Promise<void> {
-    const dueAt = new Date(Date.now() + this.#parts.queueTtlMs()).toISOString()
+    const dueAt = new Date(this.#parts.now() + this.#parts.queueTtlMs()).toISOString()
     if (await this.#parts.ledger.release(row.id, JSON.stringify(approval.action.params), dueAt)) this.#wake(row.nodeId)
   }
 
@@ -271,7 +278,7 @@ export class Commands {
   }
 
   #newRow(id: string, owner: Owner, nodeId: string, wanted: NewCommand, status: 'queued' | 'dispatched' | 'awaiting_approval'): CommandRow {
-    return toRow(owner, wanted, { id, nodeId, status, queueTtlMs: this.#parts.queueTtlMs() })
+    return toRow(owner, wanted, { id, nodeId, status, queueTtlMs: this.#parts.queueTtlMs(), now: this.#parts.now() })
   }
 }
 

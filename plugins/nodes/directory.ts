@@ -20,10 +20,13 @@ export class Directory {
   readonly #handle: ScopedHandle<NodeRow, 'tenant'>
   /** How long the token before a rotation stays good when the new one is not used. */
   readonly #graceMs: () => number
+  readonly #now: () => number
 
-  constructor(handle: ScopedHandle<NodeRow, 'tenant'>, graceMs: () => number) {
+  /** `now`: by the clock of all gateways. */
+  constructor(handle: ScopedHandle<NodeRow, 'tenant'>, graceMs: () => number, now: () => number) {
     this.#handle = handle
     this.#graceMs = graceMs
+    this.#now = now
   }
 
   /** Whoever's it is: for the gateway's own work. */
@@ -78,7 +81,7 @@ export class Directory {
     const node = parsed ? await this.find(parsed.nodeId) : null
     const hash = hashOf(parsed?.secret ?? '')
     const isCurrent = matches(hash, node?.tokenHash ?? null)
-    const isOld = matches(hash, node?.oldTokenHash ?? null) && node !== null && (node.oldTokenUntil ?? '') > new Date().toISOString()
+    const isOld = matches(hash, node?.oldTokenHash ?? null) && node !== null && (node.oldTokenUntil ?? '') > this.#at()
     if (node?.state !== 'approved' || !(isCurrent || isOld))
       throw unauthenticated('The node token is not valid, or the node is not approved')
     if (isCurrent && node.oldTokenHash !== null) await this.#endRotation(node)
@@ -91,14 +94,14 @@ export class Directory {
    */
   async rotate(row: NodeRow): Promise<{ token: string; oldTokenUntil: string | null }> {
     const secret = newSecret()
-    const isRotating = row.oldTokenHash !== null && (row.oldTokenUntil ?? '') > new Date().toISOString()
-    const until = row.tokenHash === null ? null : new Date(Date.now() + this.#graceMs()).toISOString()
+    const isRotating = row.oldTokenHash !== null && (row.oldTokenUntil ?? '') > this.#at()
+    const until = row.tokenHash === null ? null : this.#at(this.#graceMs())
     const old = isRotating
       ? { oldTokenHash: row.oldTokenHash, oldTokenUntil: row.oldTokenUntil }
       : { oldTokenHash: row.tokenHash, oldTokenUntil: until }
     const changed = await this.#all.findOneAndUpdate(
       { id: row.id, state: 'approved', tokenHash: row.tokenHash },
-      { $set: { ...old, tokenHash: hashOf(secret), updatedAt: new Date().toISOString() } },
+      { $set: { ...old, tokenHash: hashOf(secret), updatedAt: this.#at() } },
     )
     if (!changed) throw notFound('Node')
     return { token: tokenOf(row.id, secret), oldTokenUntil: old.oldTokenUntil }
@@ -108,7 +111,7 @@ export class Directory {
   async confirm(id: string, tokenHash: string): Promise<KnownNode | 'revoked' | 'stale'> {
     const node = await this.find(id)
     if (node?.state !== 'approved') return 'revoked'
-    const isOld = node.oldTokenHash === tokenHash && (node.oldTokenUntil ?? '') > new Date().toISOString()
+    const isOld = node.oldTokenHash === tokenHash && (node.oldTokenUntil ?? '') > this.#at()
     return node.tokenHash === tokenHash || isOld ? node : 'stale'
   }
 
@@ -118,7 +121,7 @@ export class Directory {
   }
 
   setScopes(id: string, scopes: string[]): Promise<KnownNode | null> {
-    const $set = { scopes, scopesChanged: true, updatedAt: new Date().toISOString() }
+    const $set = { scopes, scopesChanged: true, updatedAt: this.#at() }
     return this.#all.findOneAndUpdate({ id, state: 'approved' }, { $set })
   }
 
@@ -129,12 +132,12 @@ export class Directory {
 
   /** `null`: it is revoked already. */
   revoke(id: string): Promise<KnownNode | null> {
-    const $set = { state: 'revoked', tokenHash: null, oldTokenHash: null, oldTokenUntil: null, updatedAt: new Date().toISOString() }
+    const $set = { state: 'revoked', tokenHash: null, oldTokenHash: null, oldTokenUntil: null, updatedAt: this.#at() }
     return this.#all.findOneAndUpdate({ id, state: 'approved' }, { $set })
   }
 
   async seen(ids: string[]): Promise<void> {
-    const lastSeenAt = new Date().toISOString()
+    const lastSeenAt = this.#at()
     for (let i = 0; i < ids.length; i += SEEN_BATCH)
       await this.#all.updateMany({ id: { $in: ids.slice(i, i + SEEN_BATCH) } }, { $set: { lastSeenAt } })
   }
@@ -147,6 +150,10 @@ export class Directory {
     const node = await this.find(id)
     if (!node) throw notFound('Node')
     return node
+  }
+
+  #at(offsetMs = 0): string {
+    return new Date(this.#now() + offsetMs).toISOString()
   }
 
   get #all(): Collection<KnownNode> {

@@ -33,6 +33,8 @@ type LoadedCommand = KnownCommand & { json: string }
 interface Parts {
   ledger: Ledger
   presence: Presence
+  /** By the clock of all gateways. */
+  now: () => number
   log: Log
 }
 
@@ -104,7 +106,7 @@ export class Dispatcher {
   /** A busy node is asked again later. False: that would be after the command's time. */
   retry({ id, nodeId, dueAt }: KnownCommand, retryAfterMs: number): boolean {
     const delay = Math.min(Math.max(retryAfterMs, MIN_RETRY_MS), MAX_RETRY_MS)
-    if (dueAt === undefined || Date.now() + delay >= Date.parse(dueAt)) return false
+    if (dueAt === undefined || this.#parts.now() + delay >= Date.parse(dueAt)) return false
     const { presence } = this.#parts
     presence.get(nodeId)?.offered?.set(id, Date.now() + delay)
     // Another connection meanwhile has got it by itself.
@@ -212,7 +214,7 @@ export class Dispatcher {
         (error: unknown) => this.#parts.log.error({ err: error, commandId: id }, 'the timeout of a command could not be stored'),
       )
     }
-    this.#timeouts.set(id, setTimeout(end, Math.max(0, Date.parse(dueAt) + ANSWER_GRACE_MS - Date.now())))
+    this.#timeouts.set(id, setTimeout(end, Math.max(0, Date.parse(dueAt) + ANSWER_GRACE_MS - this.#parts.now())))
   }
 }
 

@@ -21,18 +21,21 @@ export class Followed {
   }
 
   /**
-   * Listens for the end of a command; look whether it has ended after this. A command that was sent to its node here
-   * ends here as a rule, or is told to this gateway.
+   * Listens for the end of a command; look whether it has ended once `listening` resolves. A command that was sent to its
+   * node here ends here as a rule, or is told to this gateway.
    */
-  async follow(id: string, isHere: boolean): Promise<() => void> {
+  follow(id: string, isHere: boolean): { listening: Promise<unknown>; stop: () => void } {
     this.#ids.set(id, (this.#ids.get(id) ?? 0) + 1)
     const over = (): void => void this.#parts.look([id])
-    const stop = isHere ? undefined : await this.#parts.cluster.follow(commandOver, id, over)
-    return () => {
-      stop?.()
-      const count = this.#ids.get(id) ?? 0
-      if (count > 1) this.#ids.set(id, count - 1)
-      else this.#ids.delete(id)
+    const listening = isHere ? undefined : this.#parts.cluster.follow(commandOver, id, over)
+    return {
+      listening: listening ?? Promise.resolve(),
+      stop: () => {
+        void listening?.then(unfollow => unfollow())
+        const count = this.#ids.get(id) ?? 0
+        if (count > 1) this.#ids.set(id, count - 1)
+        else this.#ids.delete(id)
+      },
     }
   }
 }

@@ -50,8 +50,9 @@ export const nodesPlugin = (versions: readonly string[]): Plugin =>
       const failed = (what: string) => (error: unknown) => {
         log.error({ err: error }, what)
       }
+      const { now } = cluster
       const publicUrl = (): string => http.publicUrl()
-      const directory = new Directory(store.nodes, () => settings.rotationGrace.get() * 1000)
+      const directory = new Directory(store.nodes, () => settings.rotationGrace.get() * 1000, now)
       const seen = new Seen(directory, log)
       const presence: Presence = new Presence({
         offlineAfterMs: () => settings.offlineAfter.get() * 1000,
@@ -83,9 +84,10 @@ export const nodesPlugin = (versions: readonly string[]): Plugin =>
         commands: store.commands,
         large: store.large,
         retentionDays: () => settings.retentionDays.get(),
+        now,
         onEnded: over,
       })
-      const dispatcher: Dispatcher = new Dispatcher({ ledger, presence, log })
+      const dispatcher: Dispatcher = new Dispatcher({ ledger, presence, now, log })
       const intake = new Intake({ ledger, parts: store.parts, dispatcher, reach, audit: needs.audit, over, log })
       const followed = cluster.isShared
         ? new Followed({ cluster, look: ids => commands.look(ids).catch(failed('the end of a command could not be looked at')) })
@@ -100,6 +102,7 @@ export const nodesPlugin = (versions: readonly string[]): Plugin =>
         waiters,
         calls,
         policy: () => ({ commands: settings.criticalCommands.get(), requesters: settings.criticalFor.get() }),
+        now,
         queueTtlMs: () => settings.queueTtl.get() * 1000,
         maxQueued: () => settings.maxQueued.get(),
       })
@@ -120,6 +123,7 @@ export const nodesPlugin = (versions: readonly string[]): Plugin =>
         calls,
         audit: needs.audit,
         limiter: cluster.limiter,
+        now,
         versions,
         pingIntervalMs,
         maxMessages: () => settings.maxMessages.get(),

@@ -33,6 +33,8 @@ interface Parts {
   commands: ScopedHandle<CommandRow, 'tenant'>
   large: Collection<LargeRow>
   retentionDays: () => number
+  /** By the clock of all gateways: another one may compare what this one wrote. */
+  now: () => number
   /** Called with each command that ended, once, by whatever ended it. */
   onEnded: (command: KnownCommand) => void
 }
@@ -75,7 +77,7 @@ export class Ledger {
   /** The oldest commands that the node could be given now. */
   dispatchable(nodeId: string, except: string[], onlyQueued = false): Promise<KnownCommand[]> {
     const status = { $in: onlyQueued ? ['queued'] : ['queued', ...IN_FLIGHT] }
-    return this.#all.find({ nodeId, dueAt: { $gt: now() }, status, id: { $nin: except } }, { sort: { createdAt: 1 }, limit: BATCH })
+    return this.#all.find({ nodeId, dueAt: { $gt: this.#at() }, status, id: { $nin: except } }, { sort: { createdAt: 1 }, limit: BATCH })
   }
 
   /** How many commands wait for the node. */
@@ -89,7 +91,7 @@ export class Ledger {
 
   /** Open commands that a node may be given or has been given, by their last change since then. */
   openSince(since: string, limit: number): Promise<KnownCommand[]> {
-    const filter = { dueAt: { $gt: now() }, status: { $in: ['queued', ...IN_FLIGHT] }, updatedAt: { $gte: since } }
+    const filter = { dueAt: { $gt: this.#at() }, status: { $in: ['queued', ...IN_FLIGHT] }, updatedAt: { $gte: since } }
     return this.#all.find(filter, { sort: { updatedAt: 1 }, limit })
   }
 
@@ -99,7 +101,7 @@ export class Ledger {
   }
 
   due(): Promise<KnownCommand[]> {
-    return this.#all.find({ dueAt: { $lte: now() } }, { sort: { dueAt: 1 }, limit: DUE_BATCH })
+    return this.#all.find({ dueAt: { $lte: this.#at() } }, { sort: { dueAt: 1 }, limit: DUE_BATCH })
   }
 
   awaitingApproval(): Promise<KnownCommand[]> {
@@ -108,10 +110,10 @@ export class Ledger {
 
   /** The first dispatch: the timeout runs from here. `null`: it is not queued any more. */
   dispatch({ id, timeoutMs }: CommandRow): Promise<KnownCommand | null> {
-    const dispatchedAt = now()
+    const dispatchedAt = this.#at()
     return this.#all.findOneAndUpdate(
       { id, status: 'queued' },
-      { $set: { status: 'dispatched', dispatchedAt, updatedAt: dispatchedAt, dueAt: now(timeoutMs) } },
+      { $set: { status: 'dispatched', dispatchedAt, updatedAt: dispatchedAt, dueAt: this.#at(timeoutMs) } },
     )
   }
 
@@ -120,14 +122,14 @@ export class Ledger {
     const placed = await this.#place(params, dueAt)
     return this.#all.findOneAndUpdate(
       { id, status: 'awaiting_approval' },
-      { $set: { status: 'queued', ...placed, dueAt, updatedAt: now() } },
+      { $set: { status: 'queued', ...placed, dueAt, updatedAt: this.#at() } },
     )
   }
 
   progress(id: string, nodeId: string, progress: CommandRow['progress']): Promise<KnownCommand | null> {
     return this.#all.findOneAndUpdate(
       { id, nodeId, status: { $in: IN_FLIGHT } },
-      { $set: { status: 'running', progress, updatedAt: now() } },
+      { $set: { status: 'running', progress, updatedAt: this.#at() } },
     )
   }
 
@@ -157,8 +159,8 @@ export class Ledger {
 
   async #end(filter: Record<string, unknown>, ending: Ending): Promise<KnownCommand | null> {
     const { status, endedBy, result = null, error = null, durationMs = null, truncated = [] } = ending
-    const finishedAt = now()
-    const expiresAt = now(this.#parts.retentionDays() * DAY_MS)
+    const finishedAt = this.#at()
+    const expiresAt = kept(this.#parts.retentionDays() * DAY_MS)
     const resultId = result !== null && result.length > INLINE_LENGTH ? newId('res') : null
     // Before its command: a command that has ended has its result.
     if (resultId !== null) await this.#parts.large.insertOne({ id: resultId, json: result ?? '', expiresAt })
@@ -184,10 +186,10 @@ export class Ledger {
   }
 
   /** Where parameters stand: in the command, or apart, on disk before it. They are kept as long as it can be open, and then some. */
-  async #place(params: string, dueAt = now()): Promise<Pick<CommandRow, 'params' | 'paramsId'>> {
+  async #place(params: string, dueAt = this.#at()): Promise<Pick<CommandRow, 'params' | 'paramsId'>> {
     if (params.length <= INLINE_LENGTH) return { params, paramsId: null }
     const paramsId = newId('par')
-    const expiresAt = new Date(Date.parse(dueAt) + (1 + this.#parts.retentionDays()) * DAY_MS).toISOString()
+    const expiresAt = kept(Date.parse(dueAt) - this.#parts.now() + (1 + this.#parts.retentionDays()) * DAY_MS)
     await this.#parts.large.insertOne({ id: paramsId, json: params, expiresAt })
     return { params: null, paramsId }
   }
@@ -196,9 +198,14 @@ export class Ledger {
     return id === null ? null : ((await this.#parts.large.findOne({ id }))?.json ?? null)
   }
 
+  #at(offsetMs = 0): string {
+    return new Date(this.#parts.now() + offsetMs).toISOString()
+  }
+
   get #all(): Collection<KnownCommand> {
     return this.#parts.commands.everyone
   }
 }
 
-const now = (offsetMs = 0): string => new Date(Date.now() + offsetMs).toISOString()
+/** The store removes what has expired by the clock of the machine. */
+const kept = (forMs: number): string => new Date(Date.now() + forMs).toISOString()

@@ -11,12 +11,13 @@ interface Fresh {
   status: 'queued' | 'dispatched' | 'awaiting_approval'
   /** How long it may wait, unless it is dispatched at once. */
   queueTtlMs: number
+  /** By the clock of all gateways. */
+  now: number
 }
 
 /** A command as it is first put on disk. */
-export const toRow = (owner: Owner, wanted: NewCommand, { id, nodeId, status, queueTtlMs }: Fresh): CommandRow => {
+export const toRow = (owner: Owner, wanted: NewCommand, { id, nodeId, status, queueTtlMs, now }: Fresh): CommandRow => {
   const { command, params = {}, timeoutMs = DEFAULT_TIMEOUT_MS, agentId, sessionId } = wanted
-  const now = Date.now()
   const createdAt = new Date(now).toISOString()
   const isDispatched = status === 'dispatched'
   return {

@@ -17,7 +17,7 @@ import type { CommandOutcome, CommandStatus, NewCommand } from './contract.js'
 import type { Presence } from './presence.js'
 import type { Heartbeat } from './protocol.js'
 
-/** How long another gateway may take to put a command on disk or to look one up; after it the store does it here. */
+/** How long it may take to find another gateway and have it put a command on disk or look one up; after it the store does it here. */
 const HAND_OVER_MS = 3_000
 /** Beside the time of the command itself. */
 const CALL_MARGIN_MS = 2_000
@@ -99,33 +99,38 @@ export class Reach {
    */
   async poll(nodeId: string, scopes: string[], resume: boolean): Promise<{ commands: PolledCommand[] | undefined; isSure: boolean }> {
     let isSure = this.#cluster.state().isReachable
-    const commands = await this.#askOwner(nodeId, async gateway => {
+    const startedAt = performance.now()
+    const commands = await this.#askOwner(nodeId, HAND_OVER_MS, async (gateway, timeoutMs) => {
       try {
-        return (await this.#cluster.ask(gateway, pollNode, { nodeId, scopes, resume }, { timeoutMs: HAND_OVER_MS })).commands
+        return (await this.#cluster.ask(gateway, pollNode, { nodeId, scopes, resume }, { timeoutMs })).commands
       } catch (error) {
         isSure = false
         throw error
       }
     })
-    return { commands, isSure }
+    // That nobody has the node may mean that nobody could tell.
+    return { commands, isSure: isSure && performance.now() - startedAt < HAND_OVER_MS / 2 && this.#cluster.state().isReachable }
   }
 
-  /** Hands a command to the gateway that the node is connected to. `undefined`: to none, and it may or may not be on disk. */
-  async take(owner: Owner, nodeId: string, id: string, wanted: NewCommand): Promise<CommandStatus | undefined> {
+  /**
+   * Hands a command to the gateway that the node is connected to, if that can be done within this time. `undefined`: to
+   * none, and it may or may not be on disk.
+   */
+  async take(owner: Owner, nodeId: string, id: string, wanted: NewCommand, withinMs = Infinity): Promise<CommandStatus | undefined> {
     if (wanted.params !== undefined && JSON.stringify(wanted.params).length > MAX_HANDED_OVER) return undefined
-    return this.#askOwner(nodeId, async gateway => {
+    return this.#askOwner(nodeId, Math.min(HAND_OVER_MS, withinMs), async (gateway, leftMs) => {
       if (this.#silent.has(gateway)) return undefined
       const asked = { owner: ownerOf(owner), nodeId, id, wanted: plain(wanted) }
-      return (await this.#cluster.ask(gateway, takeCommand, asked, { timeoutMs: HAND_OVER_MS })).status
+      return (await this.#cluster.ask(gateway, takeCommand, asked, { timeoutMs: leftMs })).status
     })
   }
 
   /** Calls a node that is connected elsewhere. `undefined`: it is not. */
   async call(owner: Owner, nodeId: string, wanted: NewCommand, timeoutMs: number): Promise<CommandOutcome | undefined> {
-    return this.#askOwner(nodeId, async gateway => {
+    return this.#askOwner(nodeId, timeoutMs + CALL_MARGIN_MS, async (gateway, leftMs) => {
       const asked = { owner: ownerOf(owner), nodeId, wanted: plain(wanted) }
       try {
-        return (await this.#cluster.ask(gateway, callNode, asked, { timeoutMs: timeoutMs + CALL_MARGIN_MS, patient: true })).outcome
+        return (await this.#cluster.ask(gateway, callNode, asked, { timeoutMs: leftMs, patient: true })).outcome
       } catch (error) {
         if (!(error instanceof Unreachable) || !error.maybeDone) throw error
         const message = 'The connection to the gateway of the node was lost'
@@ -151,13 +156,20 @@ export class Reach {
     if (!this.#parts.presence.get(nodeId)) this.#tellOwner(nodeId, commandPostponed, { id, retryAfterMs })
   }
 
-  async #askOwner<R>(nodeId: string, ask: (gateway: string) => Promise<R | undefined>): Promise<R | undefined> {
+  /** `ask` is told how much of the time is left, in milliseconds. */
+  async #askOwner<R>(
+    nodeId: string,
+    withinMs: number,
+    ask: (gateway: string, leftMs: number) => Promise<R | undefined>,
+  ): Promise<R | undefined> {
+    const until = performance.now() + withinMs
     // A node may just have moved: asked for once more, what was remembered is not.
     for (let again = 0; again < 2; again++) {
-      const gateway = await this.#elsewhere(nodeId)
-      if (gateway === undefined) return undefined
+      const gateway = await this.#elsewhere(nodeId, until - performance.now())
+      const leftMs = Math.ceil(until - performance.now())
+      if (gateway === undefined || leftMs <= 0) return undefined
       try {
-        const answer = await ask(gateway)
+        const answer = await ask(gateway, leftMs)
         if (answer !== undefined) return answer
       } catch (error) {
         if (!(error instanceof Unreachable)) throw error
@@ -179,9 +191,9 @@ export class Reach {
     })
   }
 
-  #elsewhere(nodeId: string): Promise<string | undefined> {
+  #elsewhere(nodeId: string, withinMs?: number): Promise<string | undefined> {
     if (!this.#cluster.isShared || this.#parts.presence.get(nodeId)) return nowhere
-    return this.#owners.elsewhere(nodeId)
+    return this.#owners.elsewhere(nodeId, withinMs)
   }
 }
 

@@ -3,6 +3,7 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { MongoClient } from 'mongodb'
+import { clockAhead } from './clockAhead.js'
 import { ADMIN } from './gateway.js'
 import { launchGateway, type GatewayProcess } from './gatewayProcess.js'
 import { hasRedis, startRedis, type TestRedis } from './redis.js'
@@ -29,9 +30,17 @@ export interface TestCluster {
 /** How long a gateway that was killed is taken for alive, in seconds. */
 const LEASE_SECONDS = 2
 
+interface ClusterOptions {
+  settings?: Record<string, string>
+  program?: string[]
+  running?: number
+  /** How far the clock of each gateway is ahead of the right time. */
+  clocksMs?: number[]
+}
+
 export const startCluster = async (
   count: number,
-  { settings = {}, program, running = count }: { settings?: Record<string, string>; program?: string[]; running?: number } = {},
+  { settings = {}, program = ['dist/main.js'], running = count, clocksMs = [] }: ClusterOptions = {},
 ): Promise<TestCluster> => {
   const redis = await startRedis({ password: 'secret of the cluster' })
   const database = `agent-gateway-test-${randomBytes(4).toString('hex')}`
@@ -53,7 +62,7 @@ export const startCluster = async (
       dataDir: directories[index] ?? '',
       settings: { ...common, 'Service:Port': ports[index] ?? '0', ...settings },
       env,
-      ...(program ? { program } : {}),
+      program: [...(clocksMs[index] ? clockAhead(clocksMs[index]) : []), ...program],
     })
     ports[index] = new URL(gateway.url).port
     gateways[index] = gateway

@@ -1,5 +1,6 @@
 import type { IncomingMessage } from 'node:http'
 import { refuseUpgrade, type Endpoint } from '../../../core/http/endpoints.js'
+import { networkOf } from '../../../core/http/network.js'
 import type { Hub } from './hub.js'
 import { openSignalR } from './signalR.js'
 import { openSocketIo, type HubProtocol, type ProtocolOptions } from './socketIo.js'
@@ -36,10 +37,14 @@ export const hubEndpoint = (hub: Hub, options: ProtocolOptions): Endpoint => {
     upgrade: (request, socket, head) => {
       protocolOf(request).then(
         protocol => {
-          const enter = (): void => {
-            if (!socket.destroyed) protocol.upgrade(request, socket, head)
-          }
-          if (!turnstile.queue(enter)) refuseUpgrade(socket, 503)
+          turnstile.queue(networkOf(options.addressOf(request)), {
+            enter: () => {
+              if (!socket.destroyed) protocol.upgrade(request, socket, head)
+            },
+            refuse: () => {
+              refuseUpgrade(socket, 503)
+            },
+          })
         },
         () => {
           refuseUpgrade(socket, 503)

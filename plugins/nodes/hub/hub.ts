@@ -43,6 +43,8 @@ interface Parts {
   calls: DirectCalls
   audit: Audit
   limiter: Cluster['limiter']
+  /** By the clock of all gateways. */
+  now: () => number
   versions: readonly string[]
   pingIntervalMs: number
   maxMessages: () => number
@@ -168,7 +170,7 @@ export class Hub {
     const session = presence.session(nodeId)
     if (!session) return
     if (!isDeepStrictEqual(session.scopes, node.scopes)) this.scopesSet(nodeId, node.scopes)
-    if (session.tokenHash !== node.tokenHash) this.rotated(nodeId, node.oldTokenUntil ?? new Date().toISOString())
+    if (session.tokenHash !== node.tokenHash) this.rotated(nodeId, node.oldTokenUntil ?? new Date(this.#parts.now()).toISOString())
   }
 
   /** A connection that an old token proved lasts no longer than that token. */
@@ -180,7 +182,7 @@ export class Hub {
         const session = this.#parts.presence.session(nodeId)
         if (session) this.#confirm(session)
       },
-      Date.parse(oldTokenUntil) - Date.now() + MARGIN_MS,
+      Date.parse(oldTokenUntil) - this.#parts.now() + MARGIN_MS,
     ).unref()
     this.#rotations.set(nodeId, check)
   }

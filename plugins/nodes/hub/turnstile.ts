@@ -1,30 +1,37 @@
+import { Lines } from './lines.js'
+
 /** Connections that are let in during one turn of the event loop: some milliseconds of work. */
 const PER_TURN = 16
-/** Connections that may wait for their turn; beyond it they are sent away, and come back later. */
-const MAX_WAITING = 20_000
+/** Connections that may wait for their turn, of all networks together. */
+export const MAX_WAITING = 20_000
+
+export interface Arrival {
+  enter: () => void
+  /** There is no place for it: it is sent away, and comes back later. */
+  refuse: () => void
+}
 
 /**
  * Lets connections in a few at a time. When all nodes come back at once, whatever else the gateway has to do finds its
- * turn between them.
+ * turn between them. Networks take turns, and have equal claims to the places: the thousands of one address fill them all
+ * only while nobody else comes.
  */
 export class Turnstile {
-  #waiting: (() => void)[] = []
+  readonly #lines = new Lines<Arrival>(MAX_WAITING)
   #isTurning = false
 
-  /** Runs `enter` soon. False, and never: too many wait. */
-  queue(enter: () => void): boolean {
-    if (this.#waiting.length >= MAX_WAITING) return false
-    this.#waiting.push(enter)
+  /** Calls one of both, once. */
+  queue(network: string, arrival: Arrival): void {
+    this.#lines.push(network, arrival)?.refuse()
     if (!this.#isTurning) this.#turn()
-    return true
   }
 
   #turn(): void {
     this.#isTurning = true
     setImmediate(() => {
       this.#isTurning = false
-      for (const enter of this.#waiting.splice(0, PER_TURN)) enter()
-      if (this.#waiting.length > 0) this.#turn()
+      for (let i = 0; i < PER_TURN; i++) this.#lines.shift()?.enter()
+      if (this.#lines.size > 0) this.#turn()
     })
   }
 }

@@ -17,7 +17,8 @@ if (!hasRedis) describe('gateways on one Redis', () => it('hear of each other (s
 else
   describe('gateways on one Redis', () => {
     const installation = { name: 'ins_test', key: randomBytes(32) }
-    const log = createLog({ level: 'silent' })
+    let logged: string[]
+    const log = createLog({ level: 'info', write: line => logged.push(line) })
     let redis: TestRedis
     let clusters: RedisCluster[]
 
@@ -52,6 +53,7 @@ else
     beforeEach(async () => {
       redis = await startRedis()
       clusters = []
+      logged = []
     })
     afterEach(async () => {
       await Promise.all(clusters.map(cluster => cluster.close()))
@@ -141,6 +143,50 @@ else
       await heldBy(ofA, 'x', undefined)
     })
 
+    it('are found at once by who has just looked in vain', async () => {
+      const [a, b, c] = [await join(), await join(), await join()]
+      const [ofA, ofB, ofC] = [holding(a), holding(b), holding(c)]
+      assert.equal(await ofA.elsewhere('x'), undefined)
+      ofB.claim('x', true)
+      await heldBy(ofC, 'x', b.id)
+      assert.equal(await ofA.elsewhere('x'), b.id)
+    })
+
+    it('are asked once for what is somewhere, and each time for what is nowhere', async () => {
+      const [a, b] = [await join(), await join()]
+      const [ofA, ofB] = [holding(a), holding(b)]
+      ofB.claim('x', true)
+      await heldBy(ofA, 'x', b.id)
+      const raw = await createClient({ url: redis.uri }).connect()
+      const looked = async () => Number(/cmdstat_hmget:calls=(\d+)/.exec(await raw.info('commandstats'))?.[1] ?? 0)
+      const before = await looked()
+      for (let i = 0; i < 50; i++) assert.equal(await ofA.elsewhere('x'), b.id)
+      assert.equal(await looked(), before)
+      for (let i = 0; i < 5; i++) assert.equal(await ofA.elsewhere('y'), undefined)
+      assert.equal(await looked(), before + 5)
+      raw.destroy()
+    })
+
+    it('tell their log when Redis begins to refuse, and when it no longer does', async function () {
+      this.timeout(30_000)
+      const a = await join()
+      const ofA = holding(a)
+      const raw = await createClient({ url: redis.uri }).connect()
+      const refused = async () => Number(/errorstat_OOM:count=(\d+)/.exec(await raw.info('errorstats'))?.[1] ?? 0)
+      const said = (text: RegExp) => logged.filter(line => text.test(line)).length
+      for (let times = 1; times <= 2; times++) {
+        await raw.configSet('maxmemory', '1')
+        ofA.claim(`x${String(times)}`, true)
+        const before = await refused()
+        await waitFor('several refusals', async () => (await refused()) >= before + 8, 20_000)
+        assert.deepEqual([said(/refuses to renew the lease/), said(/refuses to take what this gateway holds/)], [times, times])
+        await raw.configSet('maxmemory', '0')
+        await waitFor('the end of it', () => said(/renews the lease .* again/) === times && said(/knows again what/) === times, 20_000)
+      }
+      assert.equal(said(/"level":"(error|warn)"/), 4)
+      raw.destroy()
+    })
+
     it('say again what Redis forgot, and what moved meanwhile has moved', async () => {
       const [a, b] = [await join(), await join()]
       const [ofA, ofB] = [holding(a), holding(b)]
@@ -218,6 +264,26 @@ else
       await waitFor('Redis to be missed', () => !b.state().isReachable)
       for (let i = 0; i < 3; i++) await ofB!.consume('key')
       await assert.rejects(ofB!.consume('key'), { consumedPoints: 4 })
+    })
+
+    it('wait no longer for a Redis that answers nothing than they may', async function () {
+      this.timeout(60_000)
+      const [a, b] = [await join(), await join()]
+      const [ofA, ofB] = [holding(a), holding(b)]
+      const limiter = a.limiter({ keyPrefix: 'test', points: 1, duration: 60 })
+      ofB.claim('x', true)
+      await heldBy(ofA, 'x', b.id)
+      ofA.forget('x')
+      redis.signal('SIGSTOP')
+      const started = performance.now()
+      const [found, counted] = await Promise.all([ofA.elsewhere('x', 50), limiter.get('other'), limiter.consume('key')])
+      assert.deepEqual([found, counted], [undefined, null])
+      await assert.rejects(limiter.consume('key'), { consumedPoints: 2 })
+      // It would be missed 3 s after it fell silent at the earliest.
+      const tookMs = performance.now() - started
+      assert.ok(tookMs < 2_900, `${String(tookMs)} ms`)
+      redis.signal('SIGCONT')
+      await waitFor('what was looked for to be known after all', async () => (await ofA.elsewhere('x', 50)) === b.id)
     })
 
     it('take a Redis that answers nothing for one that is away', async function () {

@@ -62,6 +62,16 @@ else
       assert.deepEqual((await here.call('GET', '/nodes/robot/commands', { token: admin })).body.items, [])
     })
 
+    it('is answered as soon as the node is there, by a gateway that has just looked for it in vain', async () => {
+      const token = await pairNode(here, admin, 'late', ['system.info'])
+      const callLate = () => here.service(nodes).call(owner, 'late', { command: 'system.info' })
+      await assert.rejects(callLate(), { code: 'service_unavailable' })
+      const late = answering(await connectNode('socket.io', there, token))
+      await waitFor('the node', async () => (await here.service(nodes).list(owner)).every(({ status }) => status === 'online'))
+      assert.equal((await callLate()).status, 'succeeded')
+      await late.close()
+    })
+
     it('passes the same gates', async () => {
       await assert.rejects(call('system.reboot'), { code: 'not_authorized' })
       await assert.rejects(here.service(nodes).call(owner, 'robot', { command: 'input.move', agentId: 'agt_1' }), {

@@ -4,12 +4,13 @@ import { once } from 'node:events'
 import { fileURLToPath } from 'node:url'
 import { identityIn } from '../../../sdk/node/index.js'
 import { HeldCommand, NodeHouse, untilOnline } from '../../sdk/node/support.js'
+import { clockAhead } from '../../support/clockAhead.js'
 import { login, startGateway, type TestGateway } from '../../support/gateway.js'
 import { waitFor } from '../../support/waitFor.js'
 import { answering, connectNode, pairNode, SECRET, send, untilStatus, wait, type Protocol, type TestNode } from './support.js'
 
 const HOUR_MS = 3_600_000
-const SKEWED_NODE = fileURLToPath(new URL('./skewedNode.ts', import.meta.url))
+const CLOCKED_NODE = fileURLToPath(new URL('./clockedNode.ts', import.meta.url))
 
 describe('a node whose clock is wrong', () => {
   let gateway: TestGateway
@@ -39,7 +40,7 @@ describe('a node whose clock is wrong', () => {
   ] as const)
     it(`by ${name.replace('-', ' ')}: is online, does what it is asked to in time, and ends in time what takes too long`, async () => {
       const directory = await house.pair(gateway, admin, name, ['test.sleep'])
-      child = spawn(process.execPath, ['--import', 'tsx', SKEWED_NODE, String(offsetMs), directory], { stdio: 'ignore' })
+      child = spawn(process.execPath, ['--import', 'tsx', ...clockAhead(offsetMs), CLOCKED_NODE, directory], { stdio: 'ignore' })
       await untilStatus(gateway, admin, name, 'online')
       const done = await wait(gateway, admin, await send(gateway, admin, name, { command: 'test.sleep', timeoutMs: 20_000 }))
       assert.equal(done.status, 'succeeded')

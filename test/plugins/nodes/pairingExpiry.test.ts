@@ -35,7 +35,7 @@ describe('the secret of a pairing, after 15 minutes', () => {
     const nodes = await openCollection(store, 'nodes.nodes', collections.nodes)
     pairing = new Pairing({
       rows,
-      directory: new Directory(nodes, () => 60_000),
+      directory: new Directory(nodes, () => 60_000, Date.now),
       publicUrl: () => 'http://gateway',
       maxPending: () => 10,
       maxPendingPerAddress: () => 1,

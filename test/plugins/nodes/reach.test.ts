@@ -44,4 +44,17 @@ else
       there.answer(pollNode, () => Promise.resolve({ commands: [] }))
       assert.deepEqual(await reach.poll('robot', [], false), { commands: [], isSure: true })
     })
+
+    it('is not sure either while Redis answers nothing', async () => {
+      const presence = new Presence({ offlineAfterMs: () => 90_000, onChange: () => undefined })
+      const reach = new Reach({ cluster: here, presence, drain: () => undefined })
+      redis.signal('SIGSTOP')
+      const startedAt = performance.now()
+      assert.deepEqual(await reach.poll('another', [], false), { commands: undefined, isSure: false })
+      assert.equal(await reach.take({ tenant: null, userId: 'u' }, 'another', 'c', { command: 'system.info' }, 100), undefined)
+      assert.ok(performance.now() - startedAt < 5_000)
+      redis.signal('SIGCONT')
+      await waitFor('Redis to be back', () => here.state().isReachable)
+      assert.deepEqual(await reach.poll('another', [], false), { commands: undefined, isSure: true })
+    })
   })
