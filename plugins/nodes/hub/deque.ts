@@ -27,6 +27,8 @@ export class Deque<T> {
     const link = this.#first
     if (!link) return undefined
     this.#first = link.after
+    // An old link that refers to the next would keep it, and all after it, long after they are gone.
+    link.after = undefined
     if (this.#first) this.#first.before = undefined
     else this.#last = undefined
     this.#size -= 1
