@@ -250,6 +250,24 @@ describe('the hub on the wire', () => {
     next.close()
   })
 
+  it('ends the connection of a Socket.IO node that leaves the namespace, and lets it come back over another', async () => {
+    const socketIo = async (): Promise<Line> => {
+      const line = await open('/?EIO=4&transport=websocket')
+      line.socket.send(`40${JSON.stringify({ token })}`)
+      await waitFor('to be let in', () => line.frames.some(frame => frame.startsWith('40')))
+      return line
+    }
+    const line = await socketIo()
+    await untilStatus(gateway, admin, 'robot', 'online')
+    line.socket.send('41')
+    await untilStatus(gateway, admin, 'robot', 'offline')
+    line.socket.send(`40${JSON.stringify({ token })}`)
+    await closed(line)
+    assert.equal(line.frames.filter(frame => frame.startsWith('40')).length, 1)
+    await socketIo()
+    await untilStatus(gateway, admin, 'robot', 'online')
+  })
+
   it('cuts a node that does not read, and keeps the rest of its commands', async function () {
     this.timeout(60_000)
     const line = await connect()
