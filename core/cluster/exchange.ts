@@ -176,7 +176,10 @@ export class Exchange {
     this.#working += 1
     this.#answer(from, id, () => handler.handle(argument.data), m)
       .catch((error: unknown) => this.#parts.log.error({ err: error }, `the answer to ${m} of another gateway could not be sent`))
-      .finally(() => (this.#working -= 1))
+      .finally(() => {
+        this.#working -= 1
+        asked.answer(number)
+      })
     return true
   }
 
@@ -187,7 +190,6 @@ export class Exchange {
     } catch (error) {
       text = failure(id, this.#toFailure(error, what))
     }
-    this.#askedBy(from).answer(Number(id))
     this.#answers.keep(from, id, text)
     this.#reply(from, id, text)
   }
