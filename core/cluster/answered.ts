@@ -1,8 +1,8 @@
 /** Requests of one gateway, counted back from its last, of which is known what became of them. */
 const WINDOW = 65_536
 /** Answers kept for who asks again, and their characters. */
-const MAX_KEPT = 2_000
-const MAX_KEPT_LENGTH = 8 * 1024 * 1024
+const MAX_ANSWERS = 2_000
+const MAX_ANSWERS_LENGTH = 8 * 1024 * 1024
 
 /**
  * What became of the requests of one gateway. Each is numbered by it, in ascending order, and has two bits while it is
@@ -70,10 +70,11 @@ export class KeptAnswers {
   #length = 0
 
   keep(from: string, id: string, text: string): void {
-    this.#kept[this.#next++ % MAX_KEPT] = { from, id, text }
+    this.#kept[this.#next++ % MAX_ANSWERS] = { from, id, text }
     this.#length += text.length
-    while (this.#next - this.#oldest >= MAX_KEPT || this.#length > MAX_KEPT_LENGTH) {
-      const slot = this.#oldest++ % MAX_KEPT
+    // Before the next one comes to the place of the oldest.
+    while (this.#next - this.#oldest >= MAX_ANSWERS || this.#length > MAX_ANSWERS_LENGTH) {
+      const slot = this.#oldest++ % MAX_ANSWERS
       this.#length -= this.#kept[slot]?.text.length ?? 0
       this.#kept[slot] = undefined
     }

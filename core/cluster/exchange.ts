@@ -46,10 +46,13 @@ export class Exchange {
   /** Each in the place of its number. Not a map, whose old tables would keep all that ever stood in them for long. */
   readonly #places = new Array<Pending | undefined>(PLACES).fill(undefined)
   #waiting = 0
+  /** Characters of what waits. */
   #kept = 0
+  /** The number of the last request of this gateway. */
   #last = 0
   readonly #askers = new LRUCache<string, Asked>({ max: MAX_ASKERS })
   readonly #answers = new KeptAnswers()
+  /** Requests of others that are worked on. */
   #working = 0
   /** Answers that could not be sent while the bus was away. */
   readonly #unsent = new LRUCache<string, { from: string; id: string }>({ max: MAX_UNSENT })

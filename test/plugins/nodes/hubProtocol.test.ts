@@ -2,6 +2,7 @@ import assert from 'node:assert/strict'
 import { once } from 'node:events'
 import { io, type Socket } from 'socket.io-client'
 import { WebSocket } from 'ws'
+import { nodes } from '../../../plugins/nodes/contract.js'
 import { login, startGateway, type TestGateway } from '../../support/gateway.js'
 import { waitFor } from '../../support/waitFor.js'
 import { pairNode, send, untilStatus, wait } from './support.js'
@@ -248,6 +249,16 @@ describe('the hub on the wire', () => {
     for (const id of ids) assert.equal((await wait(gateway, admin, id)).status, 'succeeded')
     deaf.close()
     next.close()
+  })
+
+  it('cancels what was called over a connection that another one replaces, also when it does not close', async () => {
+    const owner = { tenant: null, userId: (await gateway.call('GET', '/auth/me', { token: admin })).body.id as string }
+    const gone = await connect()
+    gone.socket.pause()
+    await untilStatus(gateway, admin, 'robot', 'online')
+    const calling = gateway.service(nodes).call(owner, 'robot', { command: 'system.info', timeoutMs: 60_000 })
+    await connect()
+    assert.equal((await calling).status, 'cancelled')
   })
 
   it('ends the connection of a Socket.IO node that leaves the namespace, and lets it come back over another', async () => {
