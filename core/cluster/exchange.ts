@@ -46,10 +46,13 @@ export class Exchange {
   /** Each in the place of its number. Not a map, whose old tables would keep all that ever stood in them for long. */
   readonly #places = new Array<Pending | undefined>(PLACES).fill(undefined)
   #waiting = 0
+  /** Characters of what waits. */
   #kept = 0
+  /** The number of the last request of this gateway. */
   #last = 0
   readonly #askers = new LRUCache<string, Asked>({ max: MAX_ASKERS })
   readonly #answers = new KeptAnswers()
+  /** Requests of others that are worked on. */
   #working = 0
   /** Answers that could not be sent while the bus was away. */
   readonly #unsent = new LRUCache<string, { from: string; id: string }>({ max: MAX_UNSENT })
@@ -176,7 +179,10 @@ export class Exchange {
     this.#working += 1
     this.#answer(from, id, () => handler.handle(argument.data), m)
       .catch((error: unknown) => this.#parts.log.error({ err: error }, `the answer to ${m} of another gateway could not be sent`))
-      .finally(() => (this.#working -= 1))
+      .finally(() => {
+        this.#working -= 1
+        asked.answer(number)
+      })
     return true
   }
 
@@ -187,7 +193,6 @@ export class Exchange {
     } catch (error) {
       text = failure(id, this.#toFailure(error, what))
     }
-    this.#askedBy(from).answer(Number(id))
     this.#answers.keep(from, id, text)
     this.#reply(from, id, text)
   }

@@ -35,7 +35,7 @@ export class DirectCalls {
 
   /** Whether the result is that of a call over this connection, which it ends. */
   take(session: NodeSession, { commandId, ok, result, error, durationMs, partIndex, isLast }: CommandResult): boolean {
-    const settle = session.inFlight.call(commandId)
+    const settle = session.inFlight.settleOf(commandId)
     if (!settle) return false
     const isPart = typeof partIndex === 'number' && !(partIndex === 0 && isLast === true)
     if (!ok) settle(failed(commandId, toCommandError(error)))
@@ -54,10 +54,10 @@ export class DirectCalls {
     return true
   }
 
-  /** The connection is gone, and what was asked over it with it. */
+  /** The connection has ended, and what was asked over it with it. */
   closed(session: NodeSession): void {
     for (const commandId of [...session.inFlight.ids])
-      session.inFlight.call(commandId)?.(failed(commandId, { code: 'cancelled', message: 'The connection of the node was lost' }))
+      session.inFlight.settleOf(commandId)?.(failed(commandId, { code: 'cancelled', message: 'The connection of the node was lost' }))
   }
 }
 

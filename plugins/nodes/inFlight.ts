@@ -31,8 +31,8 @@ export class InFlight {
     this.#settles.push(settle)
   }
 
-  /** How the call with this id is ended, when it is one. */
-  call(id: string): Settle | undefined {
+  /** What ends the call with this id, when it is one. */
+  settleOf(id: string): Settle | undefined {
     return this.#settles[this.#ids.indexOf(id)]
   }
 

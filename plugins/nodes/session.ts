@@ -34,6 +34,8 @@ export class NodeSession {
   readonly transport: Transport
   /** What proved it. */
   readonly tokenHash: string
+  /** Called once the gateway has ended it: nothing that comes over it counts any more, though it may take long to close. */
+  readonly #onEnd: (session: NodeSession) => void
   scopes: string[]
   /** What was sent over this connection and has not ended. */
   readonly inFlight = new InFlight()
@@ -50,12 +52,19 @@ export class NodeSession {
   #unsolicited = 0
   #windowStart = -Infinity
 
-  constructor(node: SessionIdentity & { scopes: string[] }, version: string, tokenHash: string, transport: Transport) {
+  constructor(
+    node: SessionIdentity & { scopes: string[] },
+    version: string,
+    tokenHash: string,
+    transport: Transport,
+    onEnd: (session: NodeSession) => void,
+  ) {
     this.node = { id: node.id, tenant: node.tenant, ownerId: node.ownerId }
     this.scopes = node.scopes
     this.version = version
     this.tokenHash = tokenHash
     this.transport = transport
+    this.#onEnd = onEnd
   }
 
   get hasRoom(): boolean {
@@ -77,6 +86,7 @@ export class NodeSession {
     if (reason === 'admin_revoked') this.send('RevokeAccess', { reason })
     this.isEnded = true
     this.transport.close(reason, mayReturn)
+    this.#onEnd(this)
   }
 
   /** Counts a message that no command asked for. False: it was one too many in this minute. */

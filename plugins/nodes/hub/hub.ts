@@ -96,8 +96,8 @@ export class Hub {
 
   /** The connection is the node's session from now on. It gets what waits for it. */
   open({ node, tokenHash, version }: Admitted, transport: Transport): NodeSession {
-    const { presence, dispatcher } = this.#parts
-    const session = new NodeSession(node, version, tokenHash, transport)
+    const { presence, dispatcher, calls } = this.#parts
+    const session = new NodeSession(node, version, tokenHash, transport, ended => calls.closed(ended))
     if (this.#isStopping) {
       session.end('gateway_stopping', true)
       return session

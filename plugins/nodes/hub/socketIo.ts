@@ -78,9 +78,11 @@ export const openSocketIo = async (hub: Hub, options: ProtocolOptions): Promise<
   })
   const io = new Server({ serveClient: false, connectTimeout: HANDSHAKE_LIMIT_MS })
   io.bind(engine)
+  // In a promise from the start: what a middleware throws, nothing would catch.
+  const admit = async ({ handshake: { query, auth, headers }, request }: NodeSocket): Promise<Admitted> =>
+    hub.admit(claimOf(headers.authorization, { ...textsOf(query), ...tokenIn(auth) }, addressOf(request)))
   io.use((socket: NodeSocket, next) => {
-    const { query, auth, headers } = socket.handshake
-    hub.admit(claimOf(headers.authorization, { ...textsOf(query), ...tokenIn(auth) }, addressOf(socket.request))).then(
+    admit(socket).then(
       admitted => {
         socket.data.admitted = admitted
         next()
@@ -129,13 +131,15 @@ const attach = (hub: Hub, socket: NodeSocket, admitted: Admitted, log: Log): Nod
   })
   socket.once('disconnect', () => {
     hub.closed(session)
+    // A client may leave the namespace and stay connected: its request is forgotten, and there is nothing else for it here.
+    connectionOf(socket).close()
   })
   return session
 }
 
 /** The request that opened the connection, its token with it, is not kept for the connection's life. */
 const forgetRequest = (socket: NodeSocket): void => {
-  ;(socket.conn as { request: unknown }).request = undefined
+  connectionOf(socket).request = undefined
   ;(socket as { handshake: unknown }).handshake = undefined
 }
 
@@ -177,9 +181,11 @@ class SocketIoTransport implements Transport {
   }
 
   get #connection(): Connection {
-    return this.#socket.conn as unknown as Connection
+    return connectionOf(this.#socket)
   }
 }
+
+const connectionOf = (socket: NodeSocket): Connection => socket.conn as unknown as Connection
 
 const toConnectError = (error: unknown): Error => {
   const { code, message } = error instanceof Refusal ? error : new Refusal('internal_error', 'The connection could not be checked')

@@ -20,17 +20,33 @@ describe('the requests of another gateway', () => {
 
   it('are taken for answered when they are too long ago, and are not mixed up with those that come round to their place', () => {
     const asked = new Asked()
+    const round = 65_536
     asked.take(7)
-    asked.take(7 + 65_536)
-    assert.equal(asked.state(7), 'answered')
-    assert.equal(asked.state(7 + 65_536), 'working')
     asked.answer(7)
-    assert.equal(asked.state(7 + 65_536), 'working')
+    assert.equal(asked.state(7), 'answered')
+    asked.take(7 + round)
+    assert.deepEqual([asked.state(7), asked.state(6), asked.state(7 + round)], ['answered', 'answered', 'working'])
+    asked.answer(7 + round)
     asked.take(10_000_000)
     assert.deepEqual(
-      [7 + 65_536, 9_999_999, 10_000_000].map(number => asked.state(number)),
-      ['answered', 'new', 'working'],
+      [7 + round, 10_000_000 - round, 10_000_001 - round, 9_999_999, 10_000_000].map(number => asked.state(number)),
+      ['answered', 'answered', 'new', 'new', 'working'],
     )
+  })
+
+  it('are still worked on until they are answered, however many come meanwhile', () => {
+    const asked = new Asked()
+    for (const number of [7, 100, 101]) asked.take(number)
+    asked.answer(101)
+    for (const number of [7 + 65_536, 10_000_000, 10_000_001]) {
+      asked.take(number)
+      assert.deepEqual(
+        [7, 100, 101].map(each => asked.state(each)),
+        ['working', 'working', 'answered'],
+      )
+    }
+    asked.answer(7)
+    assert.deepEqual([asked.state(7), asked.state(100), asked.state(10_000_000)], ['answered', 'working', 'working'])
   })
 
   it('have their last answers kept, as many and as long as there is room for', () => {

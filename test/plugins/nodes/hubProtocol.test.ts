@@ -2,6 +2,7 @@ import assert from 'node:assert/strict'
 import { once } from 'node:events'
 import { io, type Socket } from 'socket.io-client'
 import { WebSocket } from 'ws'
+import { nodes } from '../../../plugins/nodes/contract.js'
 import { login, startGateway, type TestGateway } from '../../support/gateway.js'
 import { waitFor } from '../../support/waitFor.js'
 import { pairNode, send, untilStatus, wait } from './support.js'
@@ -248,6 +249,34 @@ describe('the hub on the wire', () => {
     for (const id of ids) assert.equal((await wait(gateway, admin, id)).status, 'succeeded')
     deaf.close()
     next.close()
+  })
+
+  it('cancels what was called over a connection that another one replaces, also when it does not close', async () => {
+    const owner = { tenant: null, userId: (await gateway.call('GET', '/auth/me', { token: admin })).body.id as string }
+    const gone = await connect()
+    gone.socket.pause()
+    await untilStatus(gateway, admin, 'robot', 'online')
+    const calling = gateway.service(nodes).call(owner, 'robot', { command: 'system.info', timeoutMs: 60_000 })
+    await connect()
+    assert.equal((await calling).status, 'cancelled')
+  })
+
+  it('ends the connection of a Socket.IO node that leaves the namespace, and lets it come back over another', async () => {
+    const socketIo = async (): Promise<Line> => {
+      const line = await open('/?EIO=4&transport=websocket')
+      line.socket.send(`40${JSON.stringify({ token })}`)
+      await waitFor('to be let in', () => line.frames.some(frame => frame.startsWith('40')))
+      return line
+    }
+    const line = await socketIo()
+    await untilStatus(gateway, admin, 'robot', 'online')
+    line.socket.send('41')
+    await untilStatus(gateway, admin, 'robot', 'offline')
+    line.socket.send(`40${JSON.stringify({ token })}`)
+    await closed(line)
+    assert.equal(line.frames.filter(frame => frame.startsWith('40')).length, 1)
+    await socketIo()
+    await untilStatus(gateway, admin, 'robot', 'online')
   })
 
   it('cuts a node that does not read, and keeps the rest of its commands', async function () {
