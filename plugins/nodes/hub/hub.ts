@@ -60,6 +60,8 @@ export class Hub {
   readonly #guesses: Guesses
   readonly #ticking: NodeJS.Timeout
   #isStopping = false
+  /** One for all sessions: there may be ten thousand. */
+  readonly #onEnd = (session: NodeSession): void => this.#parts.calls.closed(session)
 
   constructor(parts: Parts) {
     this.#parts = parts
@@ -96,8 +98,8 @@ export class Hub {
 
   /** The connection is the node's session from now on. It gets what waits for it. */
   open({ node, tokenHash, version }: Admitted, transport: Transport): NodeSession {
-    const { presence, dispatcher, calls } = this.#parts
-    const session = new NodeSession(node, version, tokenHash, transport, ended => calls.closed(ended))
+    const { presence, dispatcher } = this.#parts
+    const session = new NodeSession(node, version, tokenHash, transport, this.#onEnd)
     if (this.#isStopping) {
       session.end('gateway_stopping', true)
       return session
