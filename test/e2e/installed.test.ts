@@ -18,7 +18,6 @@ describe('a gateway that is killed while a plugin is installed', () => {
         'Service:Plugins:Enabled': 'true',
         'Service:Admin:Email': ADMIN.email,
         'Service:Admin:Password': ADMIN.password,
-        'Service:RateLimits:Expensive': '0',
       },
     })
     token = await login(gateway)

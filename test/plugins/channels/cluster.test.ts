@@ -30,7 +30,6 @@ else
         'Service:Admin:Password': ADMIN.password,
         'Service:Channels:LeaseSeconds': String(LEASE_SECONDS),
         'Service:Chat:MaxPending': '10000',
-        ...Object.fromEntries(['Read', 'Write', 'Webhook'].map(name => [`Service:RateLimits:${name}`, '0'])),
       }
       const env = { Service__Store__MongoUri: new URL(`/${database}`, uri).href, Service__Vault__Key: vaultKey }
       const gateway = await launchGateway({ dataDir, settings, env })
