@@ -7,8 +7,7 @@ import { waitFor } from '../support/waitFor.js'
 
 if (lackingForCluster !== undefined) describe('three gateways', () => it(`serve each other's nodes (skipped: ${lackingForCluster})`))
 else
-  describe('three gateways', function () {
-    this.timeout(120_000)
+  describe('three gateways', () => {
     let cluster: TestCluster
     let nodes: TestNode[]
     let count = 0

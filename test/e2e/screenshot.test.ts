@@ -13,7 +13,7 @@ import { waitFor } from '../support/waitFor.js'
 
 const absent = missing('Xvfb', 'scrot')
 
-describe('someone who has installed the reference node', function () {
+describe('someone who has installed the reference node', () => {
   let folder: string
   let desktop: Desktop
   let gateway: GatewayProcess
@@ -97,5 +97,5 @@ describe('someone who has installed the reference node', function () {
     await assertPicture((await me.messages(sessionId)).at(-1)!.content)
     const { items } = await me.expect(200, 'GET', '/nodes/desk/commands')
     assert.equal((items as { command: string; createdAt: string }[]).filter(({ command }) => command === 'screen.capture').length, 2)
-  }).timeout(120_000)
+  })
 })

@@ -101,6 +101,8 @@ export const call = async (url: string, method: string, path: string, { token, b
   const response = await fetch(`${url}/api${path}`, {
     method,
     headers: {
+      // One that is kept could be closed by the gateway at the moment it is used again, after the process was busy for long.
+      Connection: 'close',
       ...(token === undefined ? {} : { Authorization: `Bearer ${token}` }),
       ...(body === undefined || raw ? {} : { 'Content-Type': 'application/json' }),
       ...headers,

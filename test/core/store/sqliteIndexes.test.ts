@@ -45,8 +45,7 @@ describe('indexes of the embedded store', () => {
   let file: string
   let store: Store
 
-  before(async function () {
-    this.timeout(120_000)
+  before(async () => {
     directory = await temporaryDirectory()
     file = join(directory.path, 'store.db')
     store = await openSqliteStore({ file })

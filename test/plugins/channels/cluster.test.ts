@@ -16,7 +16,7 @@ const LEASE_SECONDS = 3
 if (uri === undefined) describe('channels of two gateways on one store', () => it('are answered once (skipped: MONGODB_URI is not set)'))
 else
   describe('channels of two gateways on one store', function () {
-    this.timeout(150_000)
+    this.timeout(240_000)
     const vaultKey = randomBytes(32).toString('base64')
     let database = ''
     let directories: string[] = []

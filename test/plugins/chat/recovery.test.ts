@@ -111,7 +111,7 @@ describe('after the end of a gateway', () => {
       assert.deepEqual(answered.toSorted(), asked.map(text => `answer to ${text}`).toSorted())
       for (const { text } of accepted.filter(message => message.sessionId === sessionId)) assert.ok(asked.includes(text), text)
     }
-  }).timeout(60_000)
+  })
 
   it('stopped in the middle of an answer, it lets go after the grace time, and the next one answers', async () => {
     endpoint.respond = () => undefined
