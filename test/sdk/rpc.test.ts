@@ -339,7 +339,7 @@ describe('the JSON-RPC peer', () => {
     })
     let text = ''
     child.stdout.on('data', chunk => (text += String(chunk)))
-    const [exitCode] = (await once(child, 'exit')) as [number]
+    const [exitCode] = (await once(child, 'close')) as [number]
     assert.deepEqual([exitCode, text.trim()], [0, String(RpcErrorCode.methodNotFound)])
   })
 })

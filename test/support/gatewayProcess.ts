@@ -52,7 +52,8 @@ export const launchGateway = async ({
   const output = { stdout: '', stderr: '' }
   child.stdout.on('data', (chunk: Buffer) => (output.stdout += chunk.toString()))
   child.stderr.on('data', (chunk: Buffer) => (output.stderr += chunk.toString()))
-  const exited = once(child, 'exit').then(([code]) => code as number | null)
+  // Its last words are read by then, too.
+  const exited = once(child, 'close').then(([code]) => code as number | null)
   const url = await new Promise<string>((resolve, reject) => {
     const limit = setTimeout(() => {
       child.kill('SIGKILL')
