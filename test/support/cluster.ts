@@ -27,7 +27,7 @@ export interface TestCluster {
 }
 
 /** How long a gateway that was killed is taken for alive, in seconds. */
-const LEASE_SECONDS = 2
+const LEASE_SECONDS = 5
 
 export const startCluster = async (
   count: number,

@@ -22,7 +22,7 @@ else
     let clusters: RedisCluster[]
 
     const join = async (key = installation.key): Promise<RedisCluster> => {
-      const cluster = new RedisCluster({ uri: redis.uri, installation: { ...installation, key }, leaseMs: 1000, log })
+      const cluster = new RedisCluster({ uri: redis.uri, installation: { ...installation, key }, leaseMs: 4000, log })
       await cluster.start()
       clusters.push(cluster)
       return cluster
@@ -113,7 +113,10 @@ else
       await waitFor('the forged one to be counted', () => b.state().ignored === 1)
       a.tell(said, { text: 'real' }, b.id)
       await waitFor('the real one', () => heard.length === 1)
-      const real = seen.find(({ channel, text }) => channel === toB && text.includes('real'))?.text ?? ''
+      const real = await waitFor(
+        'it to be overheard',
+        () => seen.find(({ channel, text }) => channel === toB && text.includes('real'))?.text,
+      )
       await raw.publish(toB, real)
       await raw.publish(toB, '{}')
       await raw.publish(toB, `${'x'.repeat(43)}${'['.repeat(100_000)}`)
