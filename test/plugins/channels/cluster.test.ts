@@ -130,8 +130,13 @@ else
       const stream = async (sender: number): Promise<void> => {
         for (let n = 0; streaming; n++) {
           const id = `${String(sender)}-${String(n)}`
-          // A platform sends again what was not acknowledged, here to the other gateway.
-          if ((await post(sender % 2, channel, id)) !== 202 && (await post(1, channel, id)) !== 202) continue
+          // A platform sends again what was not acknowledged, here to the other gateway, until it is: it may be kept already.
+          let to = sender % 2
+          await waitFor(`${id} to be taken`, async () => {
+            const isTaken = (await post(to, channel, id)) === 202
+            to = 1
+            return isTaken
+          })
           acknowledged.push(id)
           await new Promise(resolve => setTimeout(resolve, 250))
         }
@@ -140,7 +145,7 @@ else
       await waitFor('replies', async () => (await replies()).size >= 4)
       gateways[0]!.kill('SIGKILL')
       await gateways[0]!.exited
-      await waitFor('the take-over', async () => (await noted('connect', 1)).length > 0, 30_000)
+      await waitFor('the take-over', async () => (await noted('connect', 1)).length > 0, 60_000)
       streaming = false
       await Promise.all(senders)
       await answeredOnce(acknowledged)
