@@ -18,7 +18,6 @@ describe('a gateway that is killed while a plugin is installed', () => {
         'Service:Plugins:Enabled': 'true',
         'Service:Admin:Email': ADMIN.email,
         'Service:Admin:Password': ADMIN.password,
-        'Service:RateLimits:Expensive': '0',
       },
     })
     token = await login(gateway)
@@ -43,8 +42,7 @@ describe('a gateway that is killed while a plugin is installed', () => {
     await rm(dataDir, { recursive: true, force: true })
   })
 
-  it('runs the old or the new version afterwards, and an acknowledged one for sure', async function () {
-    this.timeout(60_000)
+  it('runs the old or the new version afterwards, and an acknowledged one for sure', async () => {
     const first = await install('1.0.0')
     assert.equal(first.status, 201, first.text)
     assert.equal(await serving(), '1.0.0')

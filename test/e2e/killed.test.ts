@@ -67,19 +67,18 @@ describe('a message through a sandboxed plugin', () => {
   let platform: Platform
   let gateway: GatewayProcess
   let token = ''
-  let port = ''
+  let at: Record<string, string> = {}
 
   const start = async (): Promise<void> => {
     const settings = {
       'Service:Plugins:Enabled': 'true',
       'Service:Admin:Password': ADMIN.password,
-      'Service:RateLimits:Read': '0',
-      'Service:Port': port || '0',
+      ...at,
       'Service:Log:Level': 'debug',
     }
     gateway = await launchGateway({ dataDir, settings })
     // The webhook URL that the platform knows has to stay the same.
-    port = new URL(gateway.url).port
+    at = { 'Service:Port': new URL(gateway.url).port }
     token = (await gateway.call('POST', '/auth/login', { body: ADMIN })).body.token as string
   }
 
@@ -101,7 +100,7 @@ describe('a message through a sandboxed plugin', () => {
   beforeEach(async () => {
     dataDir = await mkdtemp(join(tmpdir(), 'gateway-message-'))
     platform = new Platform()
-    port = ''
+    at = {}
     await cp(EXAMPLE, join(dataDir, 'plugins', 'http-channel'), { recursive: true })
     await start()
   })

@@ -14,14 +14,13 @@ for (const protocol of ['socket.io', 'signalr'] satisfies Protocol[])
     let dataDir: string
     let gateway: GatewayProcess
     let admin: string
-    let port = '0'
+    let at: Record<string, string> = {}
     let nodes: TestNode[]
 
     const start = async (): Promise<void> => {
-      const limits = Object.fromEntries(['Read', 'Write'].map(name => [`Service:RateLimits:${name}`, '0']))
-      gateway = await launchGateway({ dataDir, settings: { 'Service:Admin:Password': ADMIN.password, 'Service:Port': port, ...limits } })
+      gateway = await launchGateway({ dataDir, settings: { 'Service:Admin:Password': ADMIN.password, ...at } })
       // Nodes come back to the address that they know.
-      port = new URL(gateway.url).port
+      at = { 'Service:Port': new URL(gateway.url).port }
       admin = (await gateway.call('POST', '/auth/login', { body: ADMIN })).body.token as string
     }
     const kill = async (): Promise<void> => {
@@ -30,7 +29,7 @@ for (const protocol of ['socket.io', 'signalr'] satisfies Protocol[])
     }
     beforeEach(async () => {
       dataDir = await mkdtemp(join(tmpdir(), 'gateway-nodes-'))
-      port = '0'
+      at = {}
       nodes = []
       await start()
     })

@@ -1,11 +1,11 @@
 import assert from 'node:assert/strict'
 import { execFile, spawn, type ChildProcess } from 'node:child_process'
 import { cp, mkdtemp, readFile, rm } from 'node:fs/promises'
-import { createServer, type AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { fileURLToPath } from 'node:url'
+import { steadyPort } from '../support/steadyPort.js'
 import { waitFor } from '../support/waitFor.js'
 
 const run = promisify(execFile)
@@ -29,14 +29,6 @@ const ignoreMissing = (error: NodeJS.ErrnoException): void => {
   if (error.code !== 'ENOENT') throw error
 }
 
-const freePort = async (): Promise<string> => {
-  const server = createServer().listen(0, '127.0.0.1')
-  await waitFor('a port', () => server.listening)
-  const { port } = server.address() as AddressInfo
-  await new Promise(resolve => server.close(resolve))
-  return String(port)
-}
-
 describe('the README, followed by a newcomer in a clean clone', function () {
   this.timeout(240_000)
   let clone: string
@@ -47,7 +39,7 @@ describe('the README, followed by a newcomer in a clean clone', function () {
 
   before(async () => {
     clone = await cleanCopy()
-    ports = [await freePort(), await freePort()]
+    ports = [String(await steadyPort()), String(await steadyPort())]
     const readme = await readFile(join(clone, 'README.md'), 'utf8')
     const own = (text: string): string => PORTS.reduce((result, port, index) => result.replaceAll(port, ports[index] ?? ''), text)
     blocks = Object.fromEntries(

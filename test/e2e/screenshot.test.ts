@@ -13,7 +13,7 @@ import { waitFor } from '../support/waitFor.js'
 
 const absent = missing('Xvfb', 'scrot')
 
-describe('someone who has installed the reference node', function () {
+describe('someone who has installed the reference node', () => {
   let folder: string
   let desktop: Desktop
   let gateway: GatewayProcess
@@ -21,8 +21,8 @@ describe('someone who has installed the reference node', function () {
   let node: NodeProgram
   let me: Speaker
 
-  const startGateway = async (port: string, models: Record<string, string>): Promise<void> => {
-    const settings = { 'Service:Admin:Password': ADMIN.password, 'Service:Port': port, ...models }
+  const startGateway = async (at: Record<string, string>, models: Record<string, string>): Promise<void> => {
+    const settings = { 'Service:Admin:Password': ADMIN.password, ...at, ...models }
     gateway = await launchGateway({ dataDir: join(folder, 'gateway'), settings })
     me = new Speaker(gateway, (await gateway.call('POST', '/auth/login', { body: ADMIN })).body.token as string)
   }
@@ -32,7 +32,7 @@ describe('someone who has installed the reference node', function () {
     desktop = new Desktop()
     await desktop.start()
     endpoint = await Endpoint.start()
-    await startGateway('0', {})
+    await startGateway({}, {})
     node = await NodeProgram.create(desktop.env)
     await node.pair(gateway, me.token, { id: 'desk', scopes: ['screen.capture', 'system.info'] })
     await node.run()
@@ -74,9 +74,9 @@ describe('someone who has installed the reference node', function () {
   })
 
   it('asks a model for one, and gets it though the gateway is killed meanwhile', async () => {
-    const { port } = new URL(gateway.url)
+    const at = { 'Service:Port': new URL(gateway.url).port }
     await gateway.stop()
-    await startGateway(port, providerSettings(endpoint))
+    await startGateway(at, providerSettings(endpoint))
     // The node's waits between its attempts double, by chance and by its rules.
     await untilStatus(gateway, me.token, 'desk', 'online', 60_000)
     let isKilled = false
@@ -92,10 +92,10 @@ describe('someone who has installed the reference node', function () {
     }
     const { taskId, sessionId } = await me.send('A screenshot of my desk, please', { agentId: await agent() })
     await gateway.exited
-    await startGateway(port, providerSettings(endpoint))
+    await startGateway(at, providerSettings(endpoint))
     await waitFor('the answer', async () => (await me.expect(200, 'GET', `/tasks/${taskId}`)).status === 'succeeded', 60_000)
     await assertPicture((await me.messages(sessionId)).at(-1)!.content)
     const { items } = await me.expect(200, 'GET', '/nodes/desk/commands')
     assert.equal((items as { command: string; createdAt: string }[]).filter(({ command }) => command === 'screen.capture').length, 2)
-  }).timeout(120_000)
+  })
 })

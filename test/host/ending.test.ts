@@ -33,7 +33,7 @@ describe('the end of a plugin process', () => {
       return found.length > 0 ? found : undefined
     })
     process.kill(current!.process.pid, 'SIGKILL')
-    await waitFor('the state', () => host.core.supervisor('parent')!.state !== 'ready', 2_000)
+    await waitFor('the state', () => host.core.supervisor('parent')!.state !== 'ready')
     assert.equal(host.core.supervisor('parent')!.current, undefined)
     await waitFor('its end', async () => (await stateOf(grandchild!)) === undefined)
   })
@@ -66,12 +66,12 @@ describe('the end of a plugin process', () => {
     await host.add('early', 'exit-before-handshake')
     await waitFor('its failures', () => (host.core.supervisor('early')?.restarts ?? 0) > 1)
     for (const ended of [...pids, pid]) await waitFor(`no process ${ended}`, async () => (await stateOf(ended)) === undefined)
-    const zombies = (await childrenOf(process.pid)).filter(({ state }) => state === 'Z')
-    assert.deepEqual(zombies, [])
+    // One that ends at this moment is one until it is asked for, too.
+    await waitFor('no zombie', async () => (await childrenOf(process.pid)).every(({ state }) => state !== 'Z'))
   })
 
   it('takes the second step of the ladder when it ignores the request: the end of its input is enough', async () => {
-    host = await startHost({ tiers: ['node-permission'], limits: { endOfInput: 5_000 } })
+    host = await startHost({ tiers: ['node-permission'], limits: { endOfInput: 25_000 } })
     await host.add('stubborn', 'ignore-shutdown')
     const supervisor = await host.until('stubborn', 'ready')
     const { process: running } = supervisor.current!

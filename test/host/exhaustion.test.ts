@@ -18,7 +18,7 @@ for (const sandbox of distinct)
 
     before(async function () {
       if (sandbox.missing !== undefined) this.skip()
-      const limits = { pingAfter: 60_000, maxCrashes: 50, maxStoredBytes: 32 * MIB }
+      const limits = { maxCrashes: 50, maxStoredBytes: 32 * MIB }
       host = await startHost({ tiers: sandbox.tiers, limits })
       await host.add('glutton', 'behave', sandbox.net ? { permissions: { net: sandbox.net } } : {})
       await host.add('bystander')

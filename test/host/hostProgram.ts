@@ -6,7 +6,7 @@ import { startHost } from './support.js'
 const [, , tierWords = '', modeWords = 'behave'] = process.argv
 const tiers = tierWords.split(',') as TierName[]
 const modes = modeWords.split(',')
-const host = await startHost({ tiers, limits: { pingAfter: 60_000 }, settings: { allowUnconfined: modes } })
+const host = await startHost({ tiers, settings: { allowUnconfined: modes } })
 // Certain hosts put Deno inside bubblewrap.
 const more = { metadata: { seconds: '604' }, ...(tiers.length > 1 ? { permissions: { net: HELD } } : {}) }
 for (const mode of modes) await host.add(mode, mode, more)

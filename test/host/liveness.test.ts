@@ -15,7 +15,7 @@ describe('the liveness of a plugin', () => {
       .map(({ text }) => text)
 
   it('is given as long as it acknowledges: slow is not hung', async () => {
-    host = await startHost({ tiers: ['node-permission'], limits: { pingAfter: 200, pingTimeout: 200 } })
+    host = await startHost({ tiers: ['node-permission'], limits: { pingAfter: 200, pingTimeout: 1_500 } })
     await host.add('slow', 'acknowledge-only')
     const { current } = await host.until('slow', 'ready')
     // Twice as many pings without an answer as would end a process that is silent.
@@ -40,7 +40,8 @@ describe('the liveness of a plugin', () => {
   })
 
   it('ends after the misses that are allowed, never before, and every other plugin is served meanwhile', async () => {
-    host = await startHost({ tiers: ['node-permission'] })
+    // The bystander, too, would be ended if it were kept from answering for so long.
+    host = await startHost({ tiers: ['node-permission'], limits: { pingAfter: 1_000, pingTimeout: 1_000 } })
     await host.add('spinning', 'busy-loop')
     await host.add('bystander')
     await host.until('bystander', 'ready')

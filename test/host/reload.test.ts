@@ -63,7 +63,8 @@ describe('a reload', () => {
 
   it('to a version that never gets ready leaves the old one serving', async () => {
     await host.stop()
-    host = await startHost({ tiers: ['node-permission'], limits: { handshake: 500 } })
+    // The version that serves has to be in time, too, on a busy machine.
+    host = await startHost({ tiers: ['node-permission'], limits: { handshake: 5_000 } })
     const directory = join(host.plugins, 'patient')
     await version(directory, 'patient', '1.0.0')
     const { current } = await host.until('patient', 'ready')
@@ -75,6 +76,8 @@ describe('a reload', () => {
   })
 
   it('to a version that crashes just after it took over goes back to the one before, without its files', async () => {
+    await host.stop()
+    host = await startHost({ tiers: ['node-permission'], limits: { probation: 60_000 } })
     const directory = join(host.plugins, 'proven')
     await version(directory, 'proven', '1.0.0')
     await host.until('proven', 'ready')
@@ -129,7 +132,7 @@ describe('a reload', () => {
 
   it('from a version whose calls never end serves with the new one at once, and ends the old one in the end', async () => {
     await host.stop()
-    host = await startHost({ tiers: ['node-permission'], limits: { drain: 500, pingAfter: 60_000 } })
+    host = await startHost({ tiers: ['node-permission'], limits: { drain: 500 } })
     const directory = join(host.plugins, 'endless')
     await version(directory, 'endless', '1.0.0', 'hang')
     const { current } = await host.until('endless', 'ready')

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict'
-import { spawn } from 'node:child_process'
+import { spawn, spawnSync } from 'node:child_process'
 import { readFileSync } from 'node:fs'
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -152,12 +152,18 @@ describe('when the gateway is killed', () => {
     const child = spawn(process.execPath, ['--import', 'tsx', program, tiers, modes], { stdio: ['ignore', 'pipe', 'inherit'] })
     let output = ''
     child.stdout.on('data', (chunk: Buffer) => (output += chunk.toString()))
-    await waitFor('the plugin to run', () => output.includes('ready'), 30_000)
+    await waitFor('the plugin to run', () => output.includes('ready'), 60_000)
     const dataDir = /^data (.*)$/m.exec(output)![1]!
     const plugins = await treeOf(child.pid!)
     assert.ok(plugins.length > 0)
     child.kill('SIGKILL')
     return { dataDir, plugins }
+  }
+  /** 2 s, or more where this machine is so busy by now that one start of Node takes more than a twentieth of that. */
+  const goneWithinMs = (): number => {
+    const started = performance.now()
+    spawnSync(process.execPath, ['-e', '0'])
+    return Math.max(2_000, 20 * (performance.now() - started))
   }
   // One that has ended and that the system's first process has yet to reap counts as gone.
   const left = (pids: readonly number[]): number[] => pids.filter(pid => /^State:\t[^Z]/m.test(statusOf(pid)))
@@ -167,7 +173,7 @@ describe('when the gateway is killed', () => {
       if (missing !== undefined || process.platform !== 'linux') this.skip()
       const { dataDir, plugins } = await killed(tiers, 'behave,ignore-eof,busy-loop')
       assert.ok(plugins.length >= 3)
-      await waitFor('the plugins to be gone', () => left(plugins).length === 0, 2_000)
+      await waitFor('the plugins to be gone', () => left(plugins).length === 0, goneWithinMs())
       assert.deepEqual(await pidsWith(dataDir), [])
       await rm(dataDir, { recursive: true, force: true })
     })
@@ -175,7 +181,7 @@ describe('when the gateway is killed', () => {
   it(`what a plugin has started is gone within 2 s, too${skipped(noBubblewrap)}`, async function () {
     if (noBubblewrap !== undefined) this.skip()
     const { dataDir, plugins } = await killed('bubblewrap', 'fork-grandchild')
-    await waitFor('all of it to be gone', () => left(plugins).length === 0, 2_000)
+    await waitFor('all of it to be gone', () => left(plugins).length === 0, goneWithinMs())
     await rm(dataDir, { recursive: true, force: true })
   })
 

@@ -3,7 +3,7 @@ import { rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { RpcError } from '../../sdk/rpc.js'
 import { waitFor } from '../support/waitFor.js'
-import { addPlugin, pidsWith, startHost, type TestHost } from './support.js'
+import { addPlugin, pidsWith, quickPings, startHost, type TestHost } from './support.js'
 
 describe('a supervised plugin', () => {
   let host: TestHost
@@ -26,11 +26,19 @@ describe('a supervised plugin', () => {
     host = await startHost({ tiers: ['node-permission'], begin: false })
     const names = ['one', 'two', 'three', 'four', 'five', 'six']
     for (const name of names) await host.add(name, 'slow-start')
-    await host.core.start()
-    const starting = host.core.supervisors.filter(({ state }) => state === 'starting')
-    assert.ok(starting.length <= 3, `${starting.length} start at once`)
-    assert.ok(host.core.supervisors.filter(({ state }) => state === 'discovered').length >= 3)
-    for (const name of names) await host.until(name, 'ready')
+    const { core } = host
+    const inState = (wanted: string): number => core.supervisors.filter(({ state }) => state === wanted).length
+    let [atOnce, waiting] = [0, 0]
+    const begun = core.start()
+    await waitFor('all of them', async () => {
+      atOnce = Math.max(atOnce, inState('starting'))
+      waiting = Math.max(waiting, inState('discovered'))
+      await new Promise(resolve => setImmediate(resolve))
+      return inState('ready') === names.length
+    })
+    await begun
+    assert.equal(atOnce, 3)
+    assert.ok(waiting >= 3)
   })
 
   it('that ends before its handshake is tried again, then given up, with its last words', async () => {
@@ -105,6 +113,8 @@ describe('a supervised plugin', () => {
   })
 
   it('that answers nothing lets the call time out and stays, since it answers pings', async () => {
+    await host.stop()
+    host = await startHost({ tiers: ['node-permission'], limits: { pingAfter: 50, pingTimeout: 20_000 } })
     await host.add('slow', 'hang')
     const { current } = await host.until('slow', 'ready')
     await assert.rejects(host.extract('slow', { timeoutMs: 200 }), /was not answered within 200 ms/)
@@ -112,6 +122,8 @@ describe('a supervised plugin', () => {
   })
 
   it('that spins is found by its missed pings and restarted', async () => {
+    await host.stop()
+    host = await startHost({ tiers: ['node-permission'], limits: quickPings })
     await host.add('busy', 'busy-loop')
     const { current } = await host.until('busy', 'ready')
     await assert.rejects(host.extract('busy', { timeoutMs: 20_000 }), closed)
@@ -144,6 +156,8 @@ describe('a supervised plugin', () => {
   })
 
   it('that never reads is noticed, and what waits for it is bounded', async () => {
+    await host.stop()
+    host = await startHost({ tiers: ['node-permission'], limits: quickPings })
     await host.add('deaf', 'no-read-stdin')
     const { current } = await host.until('deaf', 'ready')
     const big = 'x'.repeat(1024 * 1024)
@@ -153,9 +167,6 @@ describe('a supervised plugin', () => {
   })
 
   it('that takes too much memory outside the heap is ended', async () => {
-    await host.stop()
-    // Pings that it misses while it allocates must not end it first.
-    host = await startHost({ tiers: ['node-permission'], limits: { pingAfter: 60_000 } })
     await host.add('greedy', 'buffer-oom')
     await host.until('greedy', 'ready')
     await assert.rejects(async () => {
@@ -168,7 +179,7 @@ describe('a supervised plugin', () => {
 
   it('that exhausts its heap, its file descriptors or its share of the disk hurts itself alone, and is told apart', async () => {
     await host.stop()
-    host = await startHost({ tiers: ['node-permission'], limits: { pingAfter: 60_000, maxStoredBytes: 32 * 1024 * 1024 } })
+    host = await startHost({ tiers: ['node-permission'], limits: { maxStoredBytes: 32 * 1024 * 1024 } })
     await host.add('bystander')
     await host.until('bystander', 'ready')
     for (const mode of ['heap-oom', 'fd-leak', 'disk-fill']) {
@@ -206,6 +217,8 @@ describe('a supervised plugin', () => {
     const { process } = supervisor.current!
     await host.core.stopPlugin(supervisor)
     assert.equal((await process.exited).signal, 'SIGKILL')
+    await host.stop()
+    host = await startHost({ tiers: ['node-permission'], limits: { terminate: 25_000 } })
     await host.add('deafened', 'ignore-eof')
     const second = await host.until('deafened', 'ready')
     const other = second.current!.process

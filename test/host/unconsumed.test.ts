@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
+import { waitFor } from '../support/waitFor.js'
 import { startHost, type TestHost } from './support.js'
 
 const INTERFACES = ['ModelProvider', 'EmbeddingProvider', 'VaultBackend', 'IModelProvider'] as const
@@ -40,7 +41,7 @@ describe('a plugin of an interface that nothing uses yet', () => {
       await host.add(id, 'behave', { pluginInterface, supportedExtensions: undefined, version: '2.0.0' })
       await host.core.scan()
       await host.core.scan()
-      while (supervisor.current?.candidate.manifest.version !== '2.0.0') await new Promise(resolve => setTimeout(resolve, 20))
+      await waitFor('the new version', () => supervisor.current?.candidate.manifest.version === '2.0.0')
       assert.equal(warnings(id).length, 1)
     })
 
@@ -49,9 +50,10 @@ describe('a plugin of an interface that nothing uses yet', () => {
     const id = await run('VaultBackend')
     const { pid } = host.core.supervisor(id)!.current!.process
     process.kill(pid, 'SIGKILL')
-    await host.until(id, 'backing-off', 'starting')
-    const again = (await host.until(id, 'ready')).current!.process.pid
-    assert.notEqual(again, pid)
+    const again = await waitFor('another process', () => {
+      const { current, state } = host.core.supervisor(id)!
+      return state === 'ready' && current?.process.pid !== pid ? current?.process.pid : undefined
+    })
     await host.core.stop()
     assert.throws(() => process.kill(again, 0), { code: 'ESRCH' })
   })

@@ -82,8 +82,7 @@ describe('the conformance kit', () => {
     'text-elsewhere': ['extractor/sample', 'extractor/parallel', 'extractor/cancel'],
     'no-text': ['extractor/sample', 'extractor/parallel', 'extractor/cancel'],
   }
-  describe('finds', function () {
-    this.timeout(60_000)
+  describe('finds', () => {
     const reports = new Map<string, Promise<ConformanceReport>>()
     let places: string
 

@@ -8,6 +8,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { startHost } from '../host/support.js'
+import { steadyPort } from '../support/steadyPort.js'
 import { waitFor } from '../support/waitFor.js'
 
 const service = fileURLToPath(new URL('../../sdk/bin/service.js', import.meta.url))
@@ -73,6 +74,8 @@ describe('service dev run', () => {
   let gateway: Gateway
   let child: ChildProcessWithoutNullStreams | undefined
   let output: string
+  /** Once it has ended, and what it printed was read. */
+  let closed: Promise<unknown> | undefined
 
   const run = (args: string[] = ['--plugins-dir', pluginsDir], env: Record<string, string> = { AGENT_GATEWAY_TOKEN: TOKEN }): void => {
     const started = spawn(process.execPath, [service, 'dev', 'run', join(folder, 'mine'), ...args], {
@@ -81,13 +84,14 @@ describe('service dev run', () => {
     output = ''
     for (const stream of [started.stdout, started.stderr]) stream.on('data', (chunk: Buffer) => (output += chunk.toString()))
     child = started
+    closed = once(started, 'close')
   }
   const says = (pattern: RegExp): Promise<unknown> =>
     waitFor(String(pattern), () => pattern.test(output)).catch((error: unknown) =>
       assert.fail(`${(error as Error).message}, in:\n${output}`),
     )
   const ended = async (): Promise<number | null> => {
-    if (child?.exitCode === null) await once(child, 'close')
+    await closed
     return child?.exitCode ?? null
   }
   const write = (path: string, content: unknown): Promise<void> =>
@@ -197,10 +201,11 @@ describe('service dev run', () => {
     const sandbox = { tier: 'node-permission', enforced: [], open: ['network'] }
     gateway.plugins = [{ id: 'mine', version: '1.0.0', state: 'ready', pid: 1, sandbox, source: join(folder, 'mine') }]
     await write('index.js', 'setTimeout(() => {}, Number(process.argv[2] ?? 0))\n')
-    run(['--inspect', '19229'])
+    const port = String(await steadyPort())
+    run(['--inspect', port])
     await says(/build/)
     const plugin = spawn(process.execPath, [join(folder, 'mine/publish/mine.cjs'), '30000'])
-    await says(/debugger +127\.0\.0\.1:19229: attach/)
+    await says(new RegExp(`debugger +127\\.0\\.0\\.1:${port}: attach`))
     plugin.kill()
     gateway.plugins = [{ ...gateway.plugins[0], pid: 2 }]
     await says(/debugger +none: it runs in the tier node-permission, and Node's permission model forbids/)

@@ -130,7 +130,7 @@ describe('a plugin written with the SDK', () => {
 
     it('keeps long work alive with progress', async () => {
       const running = await started(startPlugin(extractorDefinition))
-      assert.equal((await running.extract({ name: 'a.txt', content: 'slow:x' }, { timeoutMs: 350 })).text, 'x')
+      assert.equal((await running.extract({ name: 'a.txt', content: 'slow:x' }, { timeoutMs: 1_500 })).text, 'x')
     })
 
     it('refuses damaged documents for good, and reports a fault of its own as one', async () => {

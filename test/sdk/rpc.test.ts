@@ -84,22 +84,26 @@ describe('the JSON-RPC peer', () => {
     it('of many calls each come in their own time', async () => {
       const { left } = pair()
       const order: number[] = []
-      const ends = [60, 20, 40].map(timeoutMs => left.request('wait', {}, { timeoutMs }).catch(() => order.push(timeoutMs)))
-      await Promise.all(ends)
-      assert.deepEqual(order, [20, 40, 60])
+      const begin = (timeoutMs: number): Promise<unknown> => left.request('wait', {}, { timeoutMs }).catch(() => order.push(timeoutMs))
+      const long = [begin(600_000), begin(400_000)]
+      await begin(20)
+      await begin(10)
+      assert.deepEqual([order, left.stats.pending], [[20, 10], 2])
+      left.close('over')
+      await Promise.all(long)
     })
 
     it('start again with progress, which the caller hears', async () => {
       const heard: (number | undefined)[] = []
       const slow: Handlers<Methods>['wait'] = async (_params, { progress }) => {
         for (let step = 1; step <= 4; step++) {
-          await sleep(120)
+          await sleep(400)
           progress(step * 25)
         }
         return { done: true }
       }
       const { left } = pair({}, { handlers: { wait: slow } })
-      const answer = await left.request('wait', {}, { timeoutMs: 300, onProgress: ({ percent }) => heard.push(percent) })
+      const answer = await left.request('wait', {}, { timeoutMs: 1_500, onProgress: ({ percent }) => heard.push(percent) })
       assert.deepEqual([answer, heard], [{ done: true }, [25, 50, 75, 100]])
     })
 
@@ -335,7 +339,7 @@ describe('the JSON-RPC peer', () => {
     })
     let text = ''
     child.stdout.on('data', chunk => (text += String(chunk)))
-    const [exitCode] = (await once(child, 'exit')) as [number]
+    const [exitCode] = (await once(child, 'close')) as [number]
     assert.deepEqual([exitCode, text.trim()], [0, String(RpcErrorCode.methodNotFound)])
   })
 })

@@ -28,7 +28,7 @@ export interface TestCluster {
 }
 
 /** How long a gateway that was killed is taken for alive, in seconds. */
-const LEASE_SECONDS = 2
+const LEASE_SECONDS = 5
 
 interface ClusterOptions {
   settings?: Record<string, string>
@@ -46,13 +46,13 @@ export const startCluster = async (
   const database = `agent-gateway-test-${randomBytes(4).toString('hex')}`
   const ownUri = new URL(`/${database}`, mongoUri).href
   const directories = await Promise.all(Array.from({ length: count }, () => mkdtemp(join(tmpdir(), 'cluster-test-'))))
-  const ports = directories.map(() => '0')
+  const ports: string[] = []
   const vaultKey = randomBytes(32).toString('base64')
   const gateways: GatewayProcess[] = []
-  const limits = Object.fromEntries(['Read', 'Write', 'Decision', 'Node'].map(name => [`Service:RateLimits:${name}`, '0']))
 
+  const at = (port: string | undefined) => (port === undefined ? {} : { 'Service:Port': port })
   const start = async (index: number): Promise<GatewayProcess> => {
-    const common = { 'Service:Admin:Password': ADMIN.password, 'Service:Cluster:Lease': String(LEASE_SECONDS), ...limits }
+    const common = { 'Service:Admin:Password': ADMIN.password, 'Service:Cluster:Lease': String(LEASE_SECONDS) }
     const env = {
       Service__Store__MongoUri: ownUri,
       Service__Cluster__RedisUri: redis.uri,
@@ -60,7 +60,7 @@ export const startCluster = async (
     }
     const gateway = await launchGateway({
       dataDir: directories[index] ?? '',
-      settings: { ...common, 'Service:Port': ports[index] ?? '0', ...settings },
+      settings: { ...common, ...at(ports[index]), ...settings },
       env,
       program: [...(clocksMs[index] ? clockAhead(clocksMs[index]) : []), ...program],
     })

@@ -6,6 +6,7 @@ import { Config } from '../../core/config.js'
 import { createLog } from '../../core/log.js'
 import type { Plugin, ServiceRef } from '../../core/plugin.js'
 import { areas, plugins as allPlugins } from '../../plugins/index.js'
+import { steadyPort } from './steadyPort.js'
 
 export interface TestGateway {
   url: string
@@ -64,7 +65,8 @@ export const startGateway = async ({
   const log = createLog({ level: 'debug', write: line => lines.push(line) })
   const defaults = {
     'Service:DataDir': directory,
-    'Service:Port': '0',
+    // Free also when it is started again at the same one.
+    'Service:Port': String(await steadyPort()),
     'Service:Admin:Email': ADMIN.email,
     'Service:Admin:Password': ADMIN.password,
     'Service:Http:DrainSeconds': '1',
@@ -99,6 +101,8 @@ export const call = async (url: string, method: string, path: string, { token, b
   const response = await fetch(`${url}/api${path}`, {
     method,
     headers: {
+      // One that is kept could be closed by the gateway at the moment it is used again, after the process was busy for long.
+      Connection: 'close',
       ...(token === undefined ? {} : { Authorization: `Bearer ${token}` }),
       ...(body === undefined || raw ? {} : { 'Content-Type': 'application/json' }),
       ...headers,

@@ -1,10 +1,11 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { fileURLToPath } from 'node:url'
-import { call, type Answer, type CallOptions } from './gateway.js'
+import { call, unlimited, type Answer, type CallOptions } from './gateway.js'
+import { steadyPort } from './steadyPort.js'
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url))
-const START_LIMIT_MS = 20_000
+const START_LIMIT_MS = 50_000
 
 /** A gateway of the built program, in a process of its own. */
 export interface GatewayProcess {
@@ -22,7 +23,7 @@ export interface GatewayProcess {
 
 export interface LaunchOptions {
   dataDir: string
-  /** Configuration keys, as `--default`. */
+  /** Configuration keys, as `--default`. Rate limits are off unless named. */
   settings?: Record<string, string>
   env?: Record<string, string>
   /** The program's root; default: this repository. */
@@ -39,7 +40,9 @@ export const launchGateway = async ({
   root = ROOT,
   program = ['dist/main.js'],
 }: LaunchOptions): Promise<GatewayProcess> => {
-  const all = { 'Service:DataDir': dataDir, 'Service:Port': '0', 'Service:Http:DrainSeconds': '2', ...settings }
+  // Free also when it is started again at the same one.
+  const port = String(await steadyPort())
+  const all = { 'Service:DataDir': dataDir, 'Service:Port': port, 'Service:Http:DrainSeconds': '2', ...unlimited, ...settings }
   const args = Object.entries(all).flatMap(([key, value]) => ['--default', `${key}=${value}`])
   const child = spawn(process.execPath, [...program, ...args], {
     cwd: root,
@@ -49,7 +52,8 @@ export const launchGateway = async ({
   const output = { stdout: '', stderr: '' }
   child.stdout.on('data', (chunk: Buffer) => (output.stdout += chunk.toString()))
   child.stderr.on('data', (chunk: Buffer) => (output.stderr += chunk.toString()))
-  const exited = once(child, 'exit').then(([code]) => code as number | null)
+  // Its last words are read by then, too.
+  const exited = once(child, 'close').then(([code]) => code as number | null)
   const url = await new Promise<string>((resolve, reject) => {
     const limit = setTimeout(() => {
       child.kill('SIGKILL')

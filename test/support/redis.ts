@@ -1,9 +1,10 @@
 import { spawn, spawnSync, type ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdtemp, rm } from 'node:fs/promises'
-import { connect, createServer, type AddressInfo } from 'node:net'
+import { connect } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { steadyPort } from './steadyPort.js'
 import { waitFor } from './waitFor.js'
 
 /** Whether there is a Redis to test with. */
@@ -23,7 +24,7 @@ export interface TestRedis {
 
 export const startRedis = async ({ password }: { password?: string } = {}): Promise<TestRedis> => {
   const directory = await mkdtemp(join(tmpdir(), 'redis-test-'))
-  const port = await freePort()
+  const port = await steadyPort()
   let server: ChildProcess | undefined
   const start = async (): Promise<void> => {
     const secret = password === undefined ? [] : ['--requirepass', password]
@@ -49,15 +50,6 @@ export const startRedis = async ({ password }: { password?: string } = {}): Prom
       await rm(directory, { recursive: true, force: true, maxRetries: 5 })
     },
   }
-}
-
-const freePort = async (): Promise<number> => {
-  const server = createServer().listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  const { port } = server.address() as AddressInfo
-  server.close()
-  await once(server, 'close')
-  return port
 }
 
 const listens = (port: number): Promise<boolean> =>

@@ -1,8 +1,11 @@
+/** Less than the 30 s after which the gateway itself gives up most of what it waits for, so that a wait does not hide that. */
+const WAIT_MS = 25_000
+
 /**
  * Polls until `condition` gives something truthy, and returns it; fails after `timeoutMs` with `what`. It polls the less
  * often the longer it waits, so that waiting for a minute stays below the limits on requests.
  */
-export const waitFor = async <T>(what: string, condition: () => T | Promise<T>, timeoutMs = 15_000): Promise<NonNullable<T>> => {
+export const waitFor = async <T>(what: string, condition: () => T | Promise<T>, timeoutMs = WAIT_MS): Promise<NonNullable<T>> => {
   const since = Date.now()
   for (;;) {
     const value = await condition()

@@ -23,7 +23,7 @@ else
     let clusters: RedisCluster[]
 
     const join = async (key = installation.key): Promise<RedisCluster> => {
-      const cluster = new RedisCluster({ uri: redis.uri, installation: { ...installation, key }, leaseMs: 1000, log })
+      const cluster = new RedisCluster({ uri: redis.uri, installation: { ...installation, key }, leaseMs: 4000, log })
       await cluster.start()
       clusters.push(cluster)
       return cluster
@@ -115,7 +115,10 @@ else
       await waitFor('the forged one to be counted', () => b.state().ignored === 1)
       a.tell(said, { text: 'real' }, b.id)
       await waitFor('the real one', () => heard.length === 1)
-      const real = seen.find(({ channel, text }) => channel === toB && text.includes('real'))?.text ?? ''
+      const real = await waitFor(
+        'it to be overheard',
+        () => seen.find(({ channel, text }) => channel === toB && text.includes('real'))?.text,
+      )
       await raw.publish(toB, real)
       await raw.publish(toB, '{}')
       await raw.publish(toB, `${'x'.repeat(43)}${'['.repeat(100_000)}`)
@@ -266,8 +269,7 @@ else
       await assert.rejects(ofB!.consume('key'), { consumedPoints: 4 })
     })
 
-    it('wait no longer for a Redis that answers nothing than they may', async function () {
-      this.timeout(60_000)
+    it('wait no longer for a Redis that answers nothing than they may', async () => {
       const [a, b] = [await join(), await join()]
       const [ofA, ofB] = [holding(a), holding(b)]
       const limiter = a.limiter({ keyPrefix: 'test', points: 1, duration: 60 })
@@ -275,19 +277,15 @@ else
       await heldBy(ofA, 'x', b.id)
       ofA.forget('x')
       redis.signal('SIGSTOP')
-      const started = performance.now()
       const [found, counted] = await Promise.all([ofA.elsewhere('x', 50), limiter.get('other'), limiter.consume('key')])
       assert.deepEqual([found, counted], [undefined, null])
       await assert.rejects(limiter.consume('key'), { consumedPoints: 2 })
-      // It would be missed 3 s after it fell silent at the earliest.
-      const tookMs = performance.now() - started
-      assert.ok(tookMs < 2_900, `${String(tookMs)} ms`)
+      assert.ok(a.state().isReachable, 'before Redis was missed')
       redis.signal('SIGCONT')
       await waitFor('what was looked for to be known after all', async () => (await ofA.elsewhere('x', 50)) === b.id)
     })
 
-    it('take a Redis that answers nothing for one that is away', async function () {
-      this.timeout(60_000)
+    it('take a Redis that answers nothing for one that is away', async () => {
       const a = await join()
       redis.signal('SIGSTOP')
       await waitFor('Redis to be missed', () => !a.state().isReachable, 20_000)

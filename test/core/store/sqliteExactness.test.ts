@@ -90,8 +90,7 @@ describe('the embedded store answers as its filters mean', () => {
     ['with indexes', [{ fields: { a: 1 } }, { fields: { b: -1, 'c.d': 1 } }, { fields: { 'c.d': 1 }, sparse: true }] as const],
     ['without indexes', []],
   ] as const) {
-    it(`${what}, over any documents and filters`, async function () {
-      this.timeout(120_000)
+    it(`${what}, over any documents and filters`, async () => {
       const property = fc.asyncProperty(
         documents,
         fc.array(fc.tuple(filter, sort), { minLength: 5, maxLength: 10 }),
@@ -111,8 +110,7 @@ describe('the embedded store answers as its filters mean', () => {
     })
   }
 
-  it('and so do changes of one document by its id and more', async function () {
-    this.timeout(120_000)
+  it('and so do changes of one document by its id and more', async () => {
     const plain = fc.record(
       {
         a: fc.oneof(

@@ -62,8 +62,7 @@ describe('the embedded store and faults', () => {
     await directory.remove()
   })
 
-  it('loses no acknowledged write when its process is killed', async function () {
-    this.timeout(60_000)
+  it('loses no acknowledged write when its process is killed', async () => {
     const acknowledged = new Map<string, number>()
     for (let round = 0; round < 4; round++) {
       const { child, lines } = await startProcess('write', round)

@@ -45,8 +45,7 @@ describe('indexes of the embedded store', () => {
   let file: string
   let store: Store
 
-  before(async function () {
-    this.timeout(120_000)
+  before(async () => {
     directory = await temporaryDirectory()
     file = join(directory.path, 'store.db')
     store = await openSqliteStore({ file })
@@ -149,8 +148,12 @@ describe('indexes of the embedded store', () => {
         assert.equal((await rows.find(filter)).length, 1)
         return Number(process.hrtime.bigint() - start)
       }
-      const best = async (filter: Record<string, unknown>): Promise<number> =>
-        Math.min(await time(filter), await time(filter), await time(filter))
+      // The least of several: whatever else the machine does only makes one take longer.
+      const best = async (filter: Record<string, unknown>): Promise<number> => {
+        let least = Infinity
+        for (let n = 0; n < 10; n++) least = Math.min(least, await time(filter))
+        return least
+      }
       const indexed = await best({ n: 77_777 })
       const scanned = await best({ name: 'name077777' })
       assert.ok(scanned > 20 * indexed, `${String(scanned)} ns against ${String(indexed)} ns`)

@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict'
+import { existsSync } from 'node:fs'
 import { chmod, mkdir, mkdtemp, readFile, rm, stat, symlink, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -264,8 +265,11 @@ describe('the commands of the reference node', () => {
       assert.deepEqual([stdout.length, truncated], [1_048_576, ['stdout']])
       const marker = join(folder, 'alive')
       const script = `(while :; do date +%N > ${marker}; sleep 0.05; done) & wait`
-      const late = await outcomeOf('shell.run', { program: 'sh', args: ['-c', script] }, 700)
-      assert.equal(late.status, 'timed_out')
+      // Until it had the time to begin.
+      for (let timeoutMs = 500; !existsSync(marker); timeoutMs *= 2) {
+        const late = await outcomeOf('shell.run', { program: 'sh', args: ['-c', script] }, timeoutMs)
+        assert.equal(late.status, 'timed_out')
+      }
       let last = ''
       await waitFor('what it started to end', async () => {
         const before = last

@@ -21,6 +21,8 @@ export class NodeProgram {
   readonly directory: string
   readonly #env: Record<string, string>
   #running: ChildProcess | undefined
+  /** The exit code of what `run` started last, once all that it printed was read. */
+  exited: Promise<number | null> = Promise.resolve(null)
   /** Everything that `run` printed. */
   output = ''
 
@@ -72,21 +74,17 @@ export class NodeProgram {
   async run(...options: string[]): Promise<void> {
     const child = this.#spawn(['run', ...options])
     this.#running = child
+    this.exited = once(child, 'close').then(([code]) => code as number | null)
     this.output = ''
     for (const stream of [child.stdout, child.stderr]) stream?.on('data', (chunk: Buffer) => (this.output += chunk.toString()))
     await waitFor(`the node to be online: ${this.output}`, () => /^online over/m.test(this.output))
   }
 
-  get exited(): Promise<number | null> {
-    return once(this.#running!, 'exit').then(([code]) => code as number | null)
-  }
-
   async stop(signal: NodeJS.Signals = 'SIGTERM'): Promise<number | null> {
     const child = this.#running
     if (!child || child.exitCode !== null || child.signalCode !== null) return child?.exitCode ?? null
-    const exited = this.exited
     child.kill(signal)
-    return exited
+    return this.exited
   }
 
   async remove(): Promise<void> {

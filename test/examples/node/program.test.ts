@@ -15,19 +15,18 @@ describe('the reference node as a program', () => {
   let folder: string
   let gateway: GatewayProcess
   let admin: string
-  let port: string
+  let at: Record<string, string>
   let node: NodeProgram
 
   const startGateway = async (): Promise<void> => {
-    const limits = Object.fromEntries(['Read', 'Write', 'Decision'].map(name => [`Service:RateLimits:${name}`, '0']))
-    const settings = { 'Service:Admin:Password': ADMIN.password, 'Service:Port': port, 'Service:Nodes:PollInterval': '0.1', ...limits }
+    const settings = { 'Service:Admin:Password': ADMIN.password, 'Service:Nodes:PollInterval': '0.1', ...at }
     gateway = await launchGateway({ dataDir: join(folder, 'gateway'), settings })
-    port = new URL(gateway.url).port
+    at = { 'Service:Port': new URL(gateway.url).port }
     admin = (await gateway.call('POST', '/auth/login', { body: ADMIN })).body.token as string
   }
   beforeEach(async () => {
     folder = await mkdtemp(join(tmpdir(), 'node-e2e-'))
-    port = '0'
+    at = {}
     await startGateway()
     node = await NodeProgram.create()
   })

@@ -10,8 +10,7 @@ describe('the reload of a channel adapter', () => {
 
   afterEach(() => scripted.stop())
 
-  it('loses, refuses and doubles nothing while deliveries stream in', async function () {
-    this.timeout(90_000)
+  it('loses, refuses and doubles nothing while deliveries stream in', async () => {
     scripted = await ScriptedGateway.start({ 'Service:Chat:MaxPending': '100000' })
     const channel = await scripted.addChannel()
     const statuses = new Map<string, number>()

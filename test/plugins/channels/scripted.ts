@@ -89,9 +89,10 @@ export const addScripted = async (dataDir: string, id = 'scripted', wishes: Mani
 
 export const journalOf = async (dataDir: string, id = 'scripted'): Promise<Noted[]> => {
   const text = await readFile(join(dataDir, 'plugin-data', id, 'journal.jsonl'), 'utf8').catch(() => '')
+  // What follows the last end of a line is being written.
   return text
     .split('\n')
-    .filter(line => line !== '')
+    .slice(0, -1)
     .map(line => JSON.parse(line) as Noted)
 }
 

@@ -147,7 +147,7 @@ describe('replies to where a message came from', () => {
       second.onReply('channel', keepIn(got))
       killed.close()
       second.start()
-      await waitFor('the reply', () => got.length === 1, 5_000)
+      await waitFor('the reply', () => got.length === 1)
       await waitFor('it to be noted', async () => (await tasks.for(owner).findOne({ id: 'tsk_1' }))?.delivery?.state === 'delivered')
       letGo()
       await Promise.all([first.stop(), second.stop()])

@@ -18,9 +18,6 @@ describe('documents that a plugin reads', () => {
     const settings = {
       'Service:Plugins:Enabled': 'true',
       'Service:Admin:Password': ADMIN.password,
-      'Service:RateLimits:Read': '0',
-      'Service:RateLimits:Write': '0',
-      'Service:RateLimits:Expensive': '0',
     }
     gateway = await launchGateway({ dataDir, settings })
     token = await login(gateway)

@@ -127,8 +127,9 @@ describe('many logins at once', () => {
       unknown.push(await time(`nobody${String(round)}@example.org`, 'wrong'))
       off.push(await time(disabled.email, disabled.password))
     }
-    const median = (times: number[]): number => times.toSorted((a, b) => a - b)[2] ?? 0
+    // The least of several: whatever else the machine does only makes one take longer.
+    const least = (times: number[]): number => Math.min(...times)
     // Without a hash to check, the answer would come in a tenth of the time.
-    for (const other of [unknown, off]) assert.ok(median(other) > median(known) / 3, `${String(known)} against ${String(other)}`)
+    for (const other of [unknown, off]) assert.ok(least(other) > least(known) / 3, `${String(known)} against ${String(other)}`)
   })
 })

@@ -13,8 +13,7 @@ import { waitFor } from '../../support/waitFor.js'
 
 const ROOT = fileURLToPath(new URL('../../..', import.meta.url))
 
-describe('the command that resets a password', function () {
-  this.timeout(60_000)
+describe('the command that resets a password', () => {
   let dataDir: string
   let gateway: GatewayProcess | undefined
 

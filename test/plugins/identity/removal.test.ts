@@ -32,8 +32,7 @@ const leftOf = (dataDir: string, userId: string): Record<string, number> => {
   }
 }
 
-describe('a removed user', function () {
-  this.timeout(60_000)
+describe('a removed user', () => {
   let dataDir: string
   let gateway: GatewayProcess
   let admin: string

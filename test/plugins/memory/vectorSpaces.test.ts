@@ -85,5 +85,5 @@ describe('vectors in memory', () => {
     assert.equal(search('a', large), null)
     assert.equal(add('a', 'x', large), null)
     assert.equal(search('c', large)?.length, 10)
-  }).timeout(60_000)
+  })
 })

@@ -1,6 +1,5 @@
 import assert from 'node:assert/strict'
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
-import { createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { createApp } from '../../../core/app.js'
@@ -14,6 +13,7 @@ import offlinePlugin from '../../../plugins/offline/index.js'
 import { models as modelsRef } from '../../../plugins/models/contract.js'
 import { admin, startConversations, type Speaker } from '../chat/conversation.js'
 import type { Answer, TestGateway } from '../../support/gateway.js'
+import { steadyPort } from '../../support/steadyPort.js'
 import { waitFor } from '../../support/waitFor.js'
 import { callTool, Endpoint, providerSettings, refuse, say } from './endpoint.js'
 
@@ -134,17 +134,18 @@ describe('a configured model provider', () => {
     endpoint.respond = (_request, response) => say(response, '  ')
     assert.match((await failing()).task.error.message, /empty answer/)
     await gateway.stop()
-    const closed = await freePort()
+    const closed = await steadyPort()
     await start({ BaseUrl: `http://127.0.0.1:${closed}/v1` })
     assert.match((await failing()).task.error.message, /"test" failed: .*connect/i)
   })
 
   it('fails the task when the answer takes longer than the timeout', async () => {
-    await start({ TimeoutMs: '100' })
+    // Longer than the request may take to arrive.
+    await start({ TimeoutMs: '1500' })
     endpoint.respond = () => undefined
     const { task } = await failing()
     assert.equal(task.error.code, 'upstream_unavailable')
-    assert.match(task.error.message, /no answer within 0\.1 s/)
+    assert.match(task.error.message, /no answer within 1\.5 s/)
     await waitFor('the request is given up', () => endpoint.abandoned === 1)
   })
 
@@ -253,11 +254,3 @@ describe('a configured model provider', () => {
     await assert.rejects(models.generate({ messages, signal: AbortSignal.abort(new Error('enough')) }), /enough/)
   })
 })
-
-const freePort = async (): Promise<number> => {
-  const server = createServer()
-  await new Promise<void>(resolve => server.listen(0, '127.0.0.1', resolve))
-  const { port } = server.address() as { port: number }
-  await new Promise(resolve => server.close(resolve))
-  return port
-}

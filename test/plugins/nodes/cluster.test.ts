@@ -11,8 +11,7 @@ import { answering, connectNode, pairNode, SECRET, type TestNode } from './suppo
 if (lackingForCluster !== undefined)
   describe('a direct call to a node at another gateway', () => it(`is answered (skipped: ${lackingForCluster})`))
 else
-  describe('a direct call to a node at another gateway', function () {
-    this.timeout(60_000)
+  describe('a direct call to a node at another gateway', () => {
     const database = `agent-gateway-test-${randomBytes(4).toString('hex')}`
     const password = `redis-${randomBytes(6).toString('hex')}`
     const mongoUri = new URL(`/${database}`, process.env.MONGODB_URI).href

@@ -24,7 +24,7 @@ describe('a node whose clock is wrong', () => {
     house = new NodeHouse()
   })
   afterEach(async () => {
-    if (child?.exitCode !== null) return
+    if (child?.exitCode !== null || child.signalCode !== null) return
     const exited = once(child, 'exit')
     child.kill('SIGKILL')
     await exited

@@ -116,15 +116,25 @@ for (const protocol of ['socket.io', 'signalr'] satisfies Protocol[])
       await restart({ settings: { 'Service:Nodes:OfflineAfter': '1', 'Service:Nodes:PingInterval': '0.2' } })
       const node = await connect()
       const beat = { nodeId: 'robot', status: 'online', uptime: 7, platform: 'linux', version: '3.1.4', cpuPercent: 12.5, memoryMb: 100 }
-      const until = Date.now() + 2000
-      while (Date.now() < until) {
+      let [since, last, beatAt] = [performance.now(), performance.now(), Date.now()]
+      while (performance.now() - since < 2000) {
+        beatAt = Date.now()
         node.invoke('Heartbeat', beat)
         await new Promise(resolve => setTimeout(resolve, 100))
-        assert.equal(await status(gateway, admin, 'robot'), 'online')
+        const shown = await status(gateway, admin, 'robot')
+        const silence = performance.now() - last
+        last += silence
+        if (silence < 500) assert.equal(shown, 'online')
+        else {
+          // The machine was busy with other things: it may be offline by right. So the time of beats starts again.
+          await untilStatus(gateway, admin, 'robot', 'online')
+          since = last = performance.now()
+        }
       }
       const shown = (await gateway.call('GET', '/nodes/robot', { token: admin })).body
       assert.deepEqual([shown.uptime, shown.version, shown.cpuPercent, shown.memoryMb], [7, '3.1.4', 12.5, 100])
-      assert.ok(Math.abs(Date.now() - Date.parse(shown.lastSeenAt)) < 2000)
+      // The beat before the last one is there for sure.
+      assert.ok(Date.parse(shown.lastSeenAt) > beatAt - 1000 && Date.parse(shown.lastSeenAt) <= Date.now())
       assert.ok(node.isOpen())
       // Beats for another node, and what is none, count for nothing.
       node.invoke('Heartbeat', { ...beat, nodeId: 'other' })

@@ -225,8 +225,7 @@ describe('the hub on the wire', () => {
     }
   })
 
-  it('keeps the commands of a Socket.IO node that does not read, and gives them over its next connection', async function () {
-    this.timeout(60_000)
+  it('keeps the commands of a Socket.IO node that does not read, and gives them over its next connection', async () => {
     const connected = async (): Promise<Socket> => {
       const socket = io(gateway.url, {
         path: '/hubs/node',
@@ -279,8 +278,7 @@ describe('the hub on the wire', () => {
     await untilStatus(gateway, admin, 'robot', 'online')
   })
 
-  it('cuts a node that does not read, and keeps the rest of its commands', async function () {
-    this.timeout(60_000)
+  it('cuts a node that does not read, and keeps the rest of its commands', async () => {
     const line = await connect()
     line.socket.pause()
     const params = { text: 'x'.repeat(900_000) }

@@ -72,16 +72,15 @@ describe('a result that the store does not take', () => {
 
   it('as far as the gateway hears, but did, is known to whoever waits as soon as the node says it again', async () => {
     node = await connectNode('socket.io', gateway, await pairNode(gateway, admin, 'unheard', ['system.info']))
-    const options = { token: admin, body: { command: 'system.info' }, headers: { Prefer: 'wait=12' } }
+    const options = { token: admin, body: { command: 'system.info' }, headers: { Prefer: 'wait=60' } }
     const waiting = gateway.call('POST', '/nodes/unheard/commands', options)
     await waitFor('the command', () => node?.commands.length === 1)
     const commandId = node.commands[0]?.commandId ?? ''
     change(
       `UPDATE "c:nodes.commands" SET doc = json_remove(json_set(doc, '$.status', 'succeeded', '$.endedBy', 'node', '$.ok', json('true')), '$.dueAt') WHERE json_extract(doc, '$.id') = '${commandId}'`,
     )
-    const started = performance.now()
     answering(node)
     assert.equal((await waiting).body.status, 'succeeded')
-    assert.ok(performance.now() - started < 5_000)
-  })
+    // Half as long as it would wait without hearing of it.
+  }).timeout(30_000)
 })

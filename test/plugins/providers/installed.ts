@@ -57,7 +57,7 @@ export class Installed {
   /** Lines of a file in its data directory. */
   async noted(name: string): Promise<string[]> {
     const text = await readFile(this.#place(name), 'utf8').catch(() => '')
-    return text.split('\n').filter(line => line !== '')
+    return text.split('\n').slice(0, -1)
   }
 
   /** Writes a file into its data directory. */

@@ -93,11 +93,12 @@ describe("a model provider plugin's faults", () => {
 
   describe('in when it answers', () => {
     it('fail the task after a silence; pieces and progress are signs of life', async () => {
-      await start({ 'Service:Models:Plugins:SilenceMs': '600' })
-      assert.match(await failure([['say', 'a'], ['untilCancelled']]), /"scripted" failed: it was silent for 0\.6 s/)
+      await start({ 'Service:Models:Plugins:SilenceMs': '3000' })
+      assert.match(await failure([['say', 'a'], ['untilCancelled']]), /"scripted" failed: it was silent for 3 s/)
       await waitFor('the plugin is told', async () => (await plugin.noted('cancelled')).length === 1)
-      const slowly = Array.from({ length: 4 }, () => [['sleep', 200], ['progress'], ['sleep', 200], ['say', 'a']] as Script).flat()
-      assert.equal(await ask([...slowly, ['result', {}]]), 'aaaa')
+      // Longer than that altogether, though nothing in it is nearly as long.
+      const slowly = Array.from({ length: 9 }, () => [['sleep', 200], ['progress'], ['sleep', 200], ['say', 'a']] as Script).flat()
+      assert.equal(await ask([...slowly, ['result', {}]]), 'a'.repeat(9))
     })
 
     it('fail the task at the end of its time, whatever signs of life there are', async () => {

@@ -107,7 +107,7 @@ describe("the rotation of the vault's key", () => {
     await waitFor('one key', async () => (await kids()).length === 1)
     for (const name of names) assert.equal(await gateway.service(vault).get(ANN, name), `value of ${name}`)
     await gateway.stop({ keep: true })
-  }).timeout(120_000)
+  })
 
   it('is left where it is by a stop, and the next start goes on', async () => {
     const names = Array.from({ length: 200 }, (_, index) => `secret ${String(index)}`)
