@@ -3,13 +3,12 @@ import { answering, connectNode, pairNode, send, wait, type TestNode } from '../
 import { allKnown, lackingForCluster, startCluster, type TestCluster } from '../support/cluster.js'
 import { waitFor } from '../support/waitFor.js'
 
-/** What the store and this machine may take beside the wait that was asked for, and the half second in which calls are counted. */
-const SLACK_MS = 2_000
+/** What the store and this machine may take beside the wait that was asked for. Waiting for Redis alone would take longer than both. */
+const SLACK_MS = 3_000
 
 if (lackingForCluster !== undefined) describe('gateways whose Redis hangs', () => it(`answer in time (skipped: ${lackingForCluster})`))
 else
   describe('gateways whose Redis hangs', function () {
-    this.timeout(60_000)
     let cluster: TestCluster
     let node: TestNode
 
