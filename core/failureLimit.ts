@@ -12,7 +12,9 @@ export class FailureLimit {
   readonly points: number
   readonly #limiter: Limiter
   readonly #keys = new LRUCache<string, true>({
-    max: MAX_KEYS,
+    // Not `max`, which takes all places at once: milliseconds of the start, for each limit.
+    maxSize: MAX_KEYS,
+    sizeCalculation: () => 1,
     dispose: (_, key, reason) => void (reason === 'evict' && this.#limiter.delete(key)),
   })
 

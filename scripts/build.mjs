@@ -56,6 +56,14 @@ const tablesAsJson = {
   },
 }
 
+/** Two versions of the table of media types are asked for by one function that is the same in both: the newer one serves both. */
+const oneTableOfTypes = {
+  name: 'one-table-of-types',
+  setup(builder) {
+    builder.onResolve({ filter: /^mime-types$/ }, () => ({ path: resolve('node_modules/mime-types/index.js') }))
+  },
+}
+
 /** The list of worker threads stands in the source; no second one here. */
 const listWorkers = async () => {
   const { code } = await transform(await readFile('core/worker.ts', 'utf8'), { loader: 'ts' })
@@ -75,7 +83,7 @@ await build({
   target: 'node20.19',
   sourcemap: 'linked',
   external: NATIVE,
-  plugins: [keepLazyImportsOutside, englishOnly, tablesAsJson, limitersInUse],
+  plugins: [oneTableOfTypes, keepLazyImportsOutside, englishOnly, tablesAsJson, limitersInUse],
   // Smaller files are read and compiled faster; names stay, for stack traces.
   minifyWhitespace: true,
   minifySyntax: true,
