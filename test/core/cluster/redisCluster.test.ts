@@ -241,9 +241,10 @@ else
       })
       const before = a.ask(b.id, echo, { text: 'before' }, { timeoutMs: 20_000, patient: true })
       const hasty = a.ask(b.id, echo, { text: 'hasty' }, { timeoutMs: 20_000 })
+      const refused = assert.rejects(hasty, (error: Unreachable) => error.maybeDone)
       await waitFor('the requests', () => asked.length === 2)
       await redis.kill()
-      await assert.rejects(hasty, (error: Unreachable) => error.maybeDone)
+      await refused
       await waitFor('Redis to be missed', () => !a.state().isReachable && !b.state().isReachable)
       const during = a.ask(b.id, echo, { text: 'during' }, { timeoutMs: 20_000, patient: true })
       await assert.rejects(a.ask(b.id, echo, { text: 'never' }, { timeoutMs: 20_000 }), (error: Unreachable) => !error.maybeDone)
