@@ -134,6 +134,7 @@ export class Proxy {
     this.#server = createServer((request, response) => {
       const { method, url: path, headers } = request
       const passed = httpRequest({ hostname, port, method, path, headers }, answer => {
+        answer.on('error', () => response.destroy())
         response.writeHead(answer.statusCode ?? 502, answer.headers)
         answer.pipe(response)
       })
@@ -142,6 +143,8 @@ export class Proxy {
     })
     this.#server.on('upgrade', (request, socket: Socket) => {
       this.upgrades += 1
+      // Also that of one who is refused: who hangs up meanwhile must not end the test.
+      socket.on('error', () => socket.destroy())
       if (!this.letsWebSocketsThrough) {
         socket.end('HTTP/1.1 403 Forbidden\r\nConnection: close\r\n\r\n')
         return
@@ -151,9 +154,9 @@ export class Proxy {
       for (let i = 0; i < request.rawHeaders.length; i += 2) lines.push(`${request.rawHeaders[i]}: ${request.rawHeaders[i + 1]}`)
       passed.write(`${lines.join('\r\n')}\r\n\r\n`)
       passed.pipe(socket).pipe(passed)
+      passed.on('error', () => passed.destroy())
       for (const one of [passed, socket]) {
         this.#sockets.add(one)
-        one.on('error', () => one.destroy())
         one.on('close', () => this.#sockets.delete(one))
       }
     })
