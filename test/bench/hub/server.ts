@@ -12,6 +12,7 @@ import { route } from '../../../core/http/route.js'
 import { definePlugin } from '../../../core/plugin.js'
 import { type Owner, type ScopedHandle } from '../../../core/store/collection.js'
 import { nodes, type Nodes } from '../../../plugins/nodes/contract.js'
+import { toRow } from '../../../plugins/nodes/newCommand.js'
 import { collections, type CommandRow } from '../../../plugins/nodes/rows.js'
 import { plugins } from '../../../plugins/index.js'
 import { ADMIN, call } from '../../support/gateway.js'
@@ -168,35 +169,12 @@ const startHub = async (dataDir: string) => {
   }
 }
 
-const commandRow = (id: string, { userId }: Owner): CommandRow => {
-  const now = new Date().toISOString()
-  return {
-    id: `${id}-4d3c-9f2e-1b2a3c4d5e6f70`,
-    nodeId: nodeIdOf(1),
-    ownerId: userId,
-    command: COMMAND,
-    params: JSON.stringify(PARAMS),
-    paramsId: null,
-    timeoutMs: 30_000,
-    agentId: null,
-    sessionId: null,
-    status: 'dispatched',
-    needsApproval: false,
-    createdAt: now,
-    updatedAt: now,
-    dispatchedAt: now,
-    dueAt: now,
-    progress: null,
-    finishedAt: null,
-    endedBy: null,
-    ok: null,
-    result: null,
-    resultId: null,
-    error: null,
-    durationMs: null,
-    truncated: [],
-  }
-}
+const commandRow = (id: string, owner: Owner): CommandRow =>
+  toRow(
+    owner,
+    { command: COMMAND, params: PARAMS },
+    { id: `${id}-4d3c-9f2e-1b2a3c4d5e6f70`, nodeId: nodeIdOf(1), status: 'dispatched', queueTtlMs: 0, now: Date.now() },
+  )
 
 /** What every one of them can do. */
 export type ServerTasks = typeof shared & { url: () => string }
